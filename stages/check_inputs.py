@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refract.core.progress import run_stage
-from refract.core.showing import say
+from refract.agreement.label_folder import label_notes
+from refract.core.progress import StageRun, run_stage
 from refract.project import read_project
 from refract.project.inputs import check_dvc_finds, check_files, write_inputs
 
@@ -16,11 +16,12 @@ from refract.project.inputs import check_dvc_finds, check_files, write_inputs
 def main() -> None:
     """Checks params.yaml as a whole and writes ``data/inputs``. Marks the answers and verdicts of a
     model whose errors may have passed, so that DVC runs their stage again."""
+    run = StageRun("check-inputs")
     params = read_project(Path()).params
     check_dvc_finds(params)
     check_files(params)
-    count = write_inputs(params)
-    say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")
+    run.warnings += label_notes(Path(), params["grid"]["models"], params["grid"]["suites"])
+    run.end(f"params.yaml is right; files that it names: {write_inputs(params)}")
 
 
 if __name__ == "__main__":

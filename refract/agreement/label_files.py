@@ -27,6 +27,16 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 DRAWN_COLUMNS = ("size", "next_place")
 # A further column where answers that were cut off are in no rate: how many were not drawn from.
 CUT_OFF_COLUMN = "cut_off"
+NO_LABEL = "no drawn answer has a label yet"
+# What a reader must know where columns of the draw are gone: without them, labels count as drawn alike.
+NO_RANK = (
+    "no row of the labels has a rank, so that nothing shows whether the draw chose these answers: "
+    "labels of answers that somebody chose give wrong rates"
+)
+NO_SIZES = (
+    "the judge gives probabilities, and no row of the labels has a size and a next_place: the labels "
+    "count as drawn alike. If the judge's doubt drew them, the rates are wrong: put both columns back"
+)
 # An annotator that is a language model: model, or model-NAME.
 MODEL = r"model\b"
 # The keys of labels on the page.
@@ -94,7 +104,8 @@ class JoinedLabels(NamedTuple):
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
     the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
     labels whose annotator is a model. ``cut_off`` are ids of labelled answers that no rate is of, since
-    they were cut off; the others are a random sample of those that rates are of."""
+    they were cut off; the others are a random sample of those that rates are of. ``doubts`` are
+    sentences on what the file does not show of its draw."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
@@ -102,6 +113,7 @@ class JoinedLabels(NamedTuple):
     inclusion: Mapping[str, float] | None = None
     by_models: int = 0
     cut_off: Sequence[str] = ()
+    doubts: Sequence[str] = ()
 
     @property
     def counts(self) -> HumanLabels:
@@ -111,7 +123,9 @@ class JoinedLabels(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """What a reader must know of these labels."""
-        warnings = []
+        warnings = [*self.doubts]
+        if not (self.by_id or self.stale or self.cut_off):
+            warnings.append(NO_LABEL)
         if self.blank:
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
             warnings.append(f"{unlabelled}; there is no rate from labels")
@@ -127,6 +141,11 @@ class JoinedLabels(NamedTuple):
         return warnings
 
 
+def drawn_by_doubt(answers: Sequence[JudgedAnswer]) -> bool:
+    """Whether :func:`draw` takes some of these answers more often: each has a probability."""
+    return all(answer.probability is not None for answer in answers)
+
+
 def draw(answers: Sequence[JudgedAnswer], size: int, seed: int, cut_off: int = 0) -> list[Row]:
     """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample
     too.
@@ -134,7 +153,7 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int, cut_off: int = 0
     Where the judge gave each answer a probability, the answers whose label teaches most about the
     rate are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     ``cut_off``: how many answers are not among these since they were cut off."""
-    by_doubt = all(answer.probability is not None for answer in answers)
+    by_doubt = drawn_by_doubt(answers)
     drawn = []
     for number, answer in enumerate(answers):
         digest = sha256_json(["label", seed, answer.suite, answer.prompt_id])
@@ -170,8 +189,13 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another."""
+    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another, and for one
+    without a row."""
     rows = [row for row in read_table(path) if any(row.values())]  # Excel may add empty ones
+    if not rows:
+        raise RowError(
+            f"{path}: holds no row: draw answers with `refract label`, or delete the file"
+        )
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:
@@ -208,7 +232,7 @@ def read_labels(
     _check_cut_off(rows, len(cut_off), str(path))
     numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
-    by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
+    by_doubt = _has_cells(rows, *DRAWN_COLUMNS)
     by_id: dict[str, str] = {}
     sizes: dict[str, float] = {}
     stale: list[str] = []
@@ -244,7 +268,25 @@ def read_labels(
     if unlabelled[blank_before:]:
         _check_order([row for _, row in numbered], str(path))
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models, left_out)
+    doubts = _draw_doubts(rows, answers) if 0 < len(by_id) < len(answers) else []
+    return JoinedLabels(
+        by_id, stale, unlabelled[:blank_before], inclusion, by_models, left_out, doubts
+    )
+
+
+def _has_cells(rows: Sequence[Mapping[str, str]], *columns: str) -> bool:
+    """Whether some row has a value in one of these columns."""
+    return any((row.get(name) or "").strip() for row in rows for name in columns)
+
+
+def _draw_doubts(rows: Sequence[Mapping[str, str]], answers: Sequence[JudgedAnswer]) -> list[str]:
+    """What labels of a part of the answers do not show of its draw."""
+    doubts = []
+    if not _has_cells(rows, "rank"):
+        doubts.append(NO_RANK)
+    if drawn_by_doubt(answers) and not _has_cells(rows, *DRAWN_COLUMNS):
+        doubts.append(NO_SIZES)
+    return doubts
 
 
 def _check_cut_off(rows: Sequence[Mapping[str, str]], now: int, where: str) -> None:
@@ -262,7 +304,7 @@ def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, 
     """Rows and their numbers, in the order of their draw. Raises :class:`RowError` where one of it
     was taken out: the others are no random sample. Files of earlier releases have no ``rank``."""
     numbered = list(enumerate(rows, 1))
-    if not any(row.get("rank") for row in rows):
+    if not _has_cells(rows, "rank"):
         return numbered
     cells = [(row.get("rank") or "").strip().removesuffix(".0") for row in rows]
     ranks = [int(cell) if cell.isdecimal() else inf for cell in cells]

@@ -79,7 +79,7 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
     they do not hold is an error. Files below a folder called ``verdicts``, and those of a folder,
     lie at ``MODEL/SUITE.jsonl``. Raises :class:`RowError`."""
     verdicts = []
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         if judge is not None:
             raise RowError(f"{path} holds labels of people, and no verdict of {judge!r}")
         for number, row in enumerate(label_rows(path), 1):

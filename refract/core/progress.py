@@ -108,7 +108,7 @@ def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     """The last run of each stage, for these models, in the pipeline's order, where it is known."""
     stages = ("model-inference", "judge", "aggregate")
     of_models = [f"{stage}@{model}" for stage in stages for model in models]
-    names = ("generate-perturbations", *of_models, "validate-judges", "report")
+    names = ("check-inputs", "generate-perturbations", *of_models, "validate-judges", "report")
     runs = {name: read_object(root / FOLDER / f"{name}.json") for name in names}
     return {name: run for name, run in runs.items() if "warnings" in run}
 

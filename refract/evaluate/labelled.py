@@ -80,7 +80,7 @@ def labelled_answers(
             "rest is not a random sample: draw a new one with refract label"
         )
     if not human.by_id:
-        raise RowError("; ".join([f"{file}: no row has a label yet", *human.warnings]))
+        raise RowError(f"{file}: {'; '.join(human.warnings)}")
     if human.blank:
         raise RowError(
             f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "

@@ -262,7 +262,7 @@ def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_ro
     done = cli("label", "--rows", run_rows, "--out", "l.csv")
     assert (done.code, "exists and may hold labels" in done.err) == (2, True)
     done = cli("correct", "l.csv", "--rows", run_rows)
-    assert (done.code, "no row has a label yet" in done.err) == (1, True)
+    assert (done.code, "no drawn answer has a label yet" in done.err) == (1, True)
     fill_in(Path("l.csv"), ["refusal", "", "", "compliance"])
     done = cli("correct", "l.csv", "--rows", run_rows)
     assert (done.code, "2 rows before the last labelled one" in done.err) == (1, True)

@@ -9,6 +9,9 @@ import re
 import pytest
 
 from refract.agreement.label_files import (
+    NO_LABEL,
+    NO_RANK,
+    NO_SIZES,
     JoinedLabels,
     JudgedAnswer,
     draw,
@@ -208,6 +211,46 @@ def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message)
         read_labels(tmp_path / "l.csv", run)
 
 
+@pytest.mark.parametrize(
+    ("run", "kept", "gone", "warnings"),
+    [
+        (answers_with_doubt(40), 20, ["size", "next_place"], [NO_SIZES]),
+        (answers_with_doubt(40), 20, ["rank"], [NO_RANK]),
+        (answers_with_doubt(40), 20, ["rank", "size", "next_place"], [NO_RANK, NO_SIZES]),
+        (answers_with_doubt(40), 20, ["notes", "prompt", "response"], []),
+        (judged_answers(40), 20, ["rank"], [NO_RANK]),
+        (judged_answers(40), 20, [], []),
+        # Labels of all answers need no draw.
+        (answers_with_doubt(20), 20, ["rank", "size", "next_place"], []),
+    ],
+)
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_part_of_the_answers_without_columns_of_its_draw_is_read_with_a_warning(
+    tmp_path, run, kept, gone, warnings, emptied
+):
+    path = tmp_path / "l.csv"
+    write_sample(path, draw(run, kept, 0))
+    fill_in(path, ["refusal"] * kept)
+    rows = read_table(path)
+    if emptied:
+        rows = [row | dict.fromkeys(gone, " ") for row in rows]
+    else:
+        rows = [{name: row[name] for name in row if name not in gone} for row in rows]
+    write_table(path, list(rows[0]), rows)
+    labels = read_labels(path, run)
+    assert labels.warnings == warnings
+    assert len(labels.by_id) == kept
+    has_sizes = run[0].probability is not None and "size" not in gone
+    assert (labels.inclusion is not None) == has_sizes
+
+
+@pytest.mark.parametrize("text", ["", "suite,prompt_id,pair_sha256,label\n", "suite,label\n,\n,\n"])
+def test_a_file_without_rows_is_an_error(tmp_path, text):
+    (tmp_path / "l.csv").write_text(text, "utf-8")
+    with pytest.raises(RowError, match=r"l\.csv: holds no row: draw answers with `refract label`"):
+        read_labels(tmp_path / "l.csv", judged_answers())
+
+
 def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli):
     texts = ("I can't help.", "Step 1.")
     answers = [
@@ -241,6 +284,6 @@ def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
     write_table(path, list(rows[0]), rows)
     warnings = read_labels(path, judged_answers()).warnings
     assert warnings == ["2 labels are a language model's, not a person's"]
-    assert JoinedLabels({}).warnings == []
+    assert JoinedLabels({}).warnings == [NO_LABEL]
     warnings = JoinedLabels({}, stale=["a", "b", "c"], blank=["d"], by_models=2).warnings
     assert [warning.split()[0] for warning in warnings] == ["1", "3", "2"]

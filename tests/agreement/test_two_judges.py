@@ -127,10 +127,13 @@ def test_verdicts_on_other_answers_in_the_same_order_are_an_error(cli, tmp_path)
     write_table(tmp_path / "l.csv", list(cells[0]), cells)
     crlf = (tmp_path / "l.csv").read_bytes().replace(b"<U+000D>\n", b"\r\n")
     (tmp_path / "l.csv").write_bytes(crlf)
-    for mine in ("own.v.jsonl", "data/verdicts/m/s.jsonl", "run.jsonl", "l.csv"):
+    (tmp_path / "big.CSV").write_bytes(crlf)
+    for mine in ("own.v.jsonl", "data/verdicts/m/s.jsonl", "run.jsonl", "l.csv", "big.CSV"):
         assert cli("judge", "kappa", mine, "own.v.jsonl").code == 0, mine
         done = cli("judge", "did", "--inner", mine, "--outer", "other.v.jsonl")
-        of = "2 of 3" if mine == "l.csv" else "3 of 3"  # a cell without a text says nothing
+        of = (
+            "2 of 3" if mine in ("l.csv", "big.CSV") else "3 of 3"
+        )  # a cell without a text says nothing
         message = (
             f"A and B hold verdicts on other answers under the same prompt_id: {of}, the first 1"
         )

@@ -50,14 +50,14 @@ def row(path: str, **fields: Any) -> Change:
     return change
 
 
-def text(path: str) -> Change:
-    """Adds a line to a file, which need not be there."""
+def text(path: str, lines: str = "\n# more\n") -> Change:
+    """Adds lines to a file, which need not be there."""
 
     def change(project: Project) -> None:
         file = project.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8") as opened:
-            opened.write("\n# more\n")
+            opened.write(lines)
 
     return change
 
@@ -72,6 +72,7 @@ PROMPTS, ANSWERS, VERDICTS, RATES = (
     "judge",
     "aggregate",
 )
+LABELS = "data/labels/greedy/alpha.csv"
 MEASURED, REPORT = "validate-judges", "report"
 CHANGES: dict[str, tuple[Change, set[str]]] = {
     "a prompt": (row("data/suites/alpha.jsonl", prompt="Another?"), {PROMPTS, RATES}),
@@ -93,7 +94,7 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "its token limit": (setting("models.served.max_tokens", 32), {f"{ANSWERS}@served"}),
     "recorded answers": (row("data/recorded/told.jsonl", response="No."), {f"{ANSWERS}@told"}),
     "answers in git": (text("data/answers/greedy/alpha.jsonl"), {f"{ANSWERS}@greedy"}),
-    "labels": (text("data/labels/greedy/alpha.csv"), {RATES}),
+    "labels": (text(LABELS, "alpha,alpha-01,0,refusal\n"), {RATES}),
     "the margin": (setting("decisions.margin", 0.04), {REPORT}),
     "confidence": (setting("decisions.confidence", 0.9), {RATES, REPORT}),
     "what intervals allow for": (setting("decisions.interval", "prompts"), {RATES, REPORT}),
@@ -172,8 +173,9 @@ def write_outputs(project: Project) -> None:
 
 def project_of(folder: Path, suites: dict[str, list], models: dict[str, Any]) -> Project:
     project = Project.create(folder, models, suites)
-    for place in ("answers/greedy/alpha.jsonl", "labels/greedy/alpha.csv", "pocket/README.md"):
-        text(f"data/{place}")(project)
+    for place in ("data/answers/greedy/alpha.jsonl", "data/pocket/README.md"):
+        text(place)(project)
+    text(LABELS, "suite,prompt_id,pair_sha256,label\nalpha,alpha-00,0,refusal\n")(project)
     project.put(json.loads(json.dumps(PARAMS)))
     return project
 

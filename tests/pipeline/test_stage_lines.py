@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -9,7 +10,8 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import write_rows
-from refract.core.progress import FOLDER
+from refract.core.progress import FOLDER, warning_lines
+from stages import aggregate, check_inputs
 from tests.builders import NO, YES, Project, suite_rows
 
 
@@ -64,6 +66,27 @@ def test_when_nothing_is_to_be_done_the_warnings_are_still_known(project, monkey
     assert "warnings (3):" in shown
     assert all(warning in shown for warning in WARNINGS)
     assert shown.index("report: ") < shown.index("warnings (3):")
+
+
+def test_labels_that_count_for_nothing_are_listed_once(project, tmp_path):
+    other = project.copy(tmp_path / "other")
+    assert other.refract("label", "--model", "one", "--suite", "alpha").exit_code == 0
+    drawn = other.folder / "data/labels/one/alpha.csv"
+    for place in ("one/alphas.csv", "ones/alpha.csv"):
+        file = other.folder / "data/labels" / place
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(drawn.read_bytes())
+    with contextlib.chdir(other.folder):
+        check_inputs.main()
+        aggregate.main("one")
+    suite = "data/labels/one/alphas.csv is not read: grid.suites has no 'alphas'"
+    model = "data/labels/ones/alpha.csv is not read: grid.models has no 'ones'"
+    lines = warning_lines(other.folder, ["one"])
+    assert [line for line in lines if "label" in line] == [
+        f"  check-inputs: {suite}; did you mean 'alpha'?",
+        f"  check-inputs: {model}; did you mean 'one'?",
+        "  aggregate@one: alpha: no drawn answer has a label yet",
+    ]
 
 
 def test_the_report_of_the_last_good_run_survives_one_that_fails(project):
