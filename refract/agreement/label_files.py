@@ -66,7 +66,8 @@ class JudgedAnswer(NamedTuple):
     @property
     def prompt_key(self) -> tuple[str, str]:
         """What all samples of its prompt have in common."""
-        return self.suite, self.prompt_id.removesuffix(f"~{self.sample}")
+        further = f"~{self.sample}" if self.sample > 1 else ""
+        return self.suite, self.prompt_id.removesuffix(further)
 
     @property
     def refused(self) -> bool:

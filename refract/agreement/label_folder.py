@@ -11,7 +11,7 @@ from refract.core.errors import nearest
 FOLDER = Path(LABEL_FILE).parents[1]
 # Files beside labels that nobody takes for labels: of no kind, texts for people, what DVC tracks a
 # file by, and what systems and office programs leave.
-OTHER_SUFFIXES = ("", ".md", ".dvc")
+OTHER_SUFFIXES = ("", ".md", ".txt", ".dvc", ".bak")
 HIDDEN = (".", "~")
 
 
@@ -30,11 +30,13 @@ def label_notes(root: Path, models: Sequence[str], suites: Sequence[str]) -> lis
                 for number, row in enumerate(label_rows(root / place), 1):
                     label_of(row, f"{place}: row {number}")
     for path in sorted((root / FOLDER).rglob("*")):
-        other = path.suffix in OTHER_SUFFIXES or path.name.startswith(HIDDEN)
+        parts = path.relative_to(root / FOLDER).parts
+        hidden = any(part.startswith(HIDDEN) for part in parts) or path.name.endswith("~")
+        other = path.suffix in OTHER_SUFFIXES or hidden
         # The same file, since some file systems take u.CSV for u.csv.
         if other or not path.is_file() or any(path.samefile(file) for file in read):
             continue
-        reason = _why_unread(path.relative_to(root / FOLDER).parts, models, suites)
+        reason = _why_unread(parts, models, suites)
         notes.append(f"{path.relative_to(root)} is not read: {reason}")
     return notes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 from typing import Annotated
 
@@ -115,7 +115,7 @@ def _check_shares(difference: float | None, discordant: float | None) -> None:
         raise UsageError(
             "--difference and --discordant are shares of the same prompts, so that they add up to at "
             f"most 1 (got {difference} and {discordant}): beside this difference --discordant may be "
-            f"at most {1 - abs(difference):.3g}"
+            f"at most {floor((1 - abs(difference)) * 1000) / 1000:g}"
         )
 
 

@@ -21,10 +21,11 @@ DECIDED: Mapping[str, str] = MappingProxyType(
         "top_p": "set top_p beside extra_body",
         "max_tokens": "set max_tokens beside extra_body",
         **dict.fromkeys(
-            ("max_completion_tokens", "max_output_tokens", "max_new_tokens"), "set max_tokens"
+            ("max_completion_tokens", "max_output_tokens", "max_new_tokens", "n_predict"),
+            "set max_tokens",
         ),
         "seed": "the run draws a seed for each row",
-        "n": "set samples, how often each prompt is answered",
+        **dict.fromkeys(("n", "best_of"), "set samples, how often each prompt is answered"),
         **dict.fromkeys(("stream", "background"), _WHOLE),
     }
 )
@@ -40,7 +41,7 @@ def refuse_decided(keys: Collection[str], decided: Mapping[str, str]) -> None:
     for key in decided:
         if key in keys:
             raise ValueError(
-                f"extra_body must not hold {key}, which a run sends itself: {decided[key]}"
+                f"extra_body must not hold {key}, which a run decides itself: {decided[key]}"
             )
 
 

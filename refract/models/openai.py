@@ -216,7 +216,8 @@ def read_message(message: Any) -> Contents:
         found.add(part)
     refusal = message.get("refusal")
     found.refused |= bool(refusal)
-    if refusal and refusal not in found.texts:  # some servers state it as the content, too
+    repeated = isinstance(refusal, str) and found.text.rstrip().endswith(refusal.strip())
+    if refusal and not repeated:  # some servers state it as the content, too
         found.texts.append("")
         found.refuse(refusal)
     for call in map(fields, listed(message.get("tool_calls") or [])):

@@ -126,7 +126,7 @@ class RequestSettings(Settings):
     )
     extra_body: dict[turn.Text, Any] = Field(
         {},
-        description="merged into the body of every request; nothing that has a setting of its own",
+        description="merged into the body of every request; not what a run decides itself",
     )
     extra_headers: dict[turn.Text, str] = Field({}, description="sent with every request; no keys")
 

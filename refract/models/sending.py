@@ -84,7 +84,7 @@ class LiveRun:
             task.cancel()
         left = len(others & self.model.sent)
         if left and self.model.reached:
-            calls = "a call that is" if left == 1 else f"{left} calls that are"
+            calls = "a call that is" if left == 1 else f"up to {left} calls that are"
             say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)
 
     def finish(self) -> None:
@@ -148,6 +148,8 @@ class LiveRun:
                     return answer
                 if attempt == last:
                     return Answer.failed("PromptCut", str(cut), attempt)
+                if self.error is not None and not cut:
+                    return answer  # nothing more is sent, and this one is paid
                 doubtful = None if cut else answer
                 attempt += 1
                 body = self.model.payload(request, attempt)

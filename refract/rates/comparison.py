@@ -255,8 +255,8 @@ def _uneven_text(a: int, b: int) -> str:
     """That one side answered prompts more often than the other, and which answers count."""
     first = "first" if min(a, b) == 1 else f"first {min(a, b)}"
     return (
-        f"A has {a} and B {b} answers to a prompt: rates are of all of them, what became of answers is "
-        f"of the {first} alone"
+        f"A has {a} and B {b} answers to a prompt: rates are of all of them, *What became of answers* "
+        f"counts the {first} alone"
     )
 
 

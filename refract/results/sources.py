@@ -570,14 +570,13 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
         elif suite["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((name, "drawn or perturbed differently from the same file"))
         generation = differing(_fixed(a, name), _fixed(b, name))
-        if generation:
-            notes.append(
-                (name, f"what a protocol asks of answers differs: {'; '.join(generation)}")
-            )
+        if generation and not models_differ:
+            notes.append((name, f"how its answers were generated differs: {'; '.join(generation)}"))
         scoring = differing(_judging(a, suite), _judging(b, other))
         if scoring and (models_differ or generation):
+            what = "the models" if models_differ else "how answers were generated"
             refused[name] = (
-                "both the models and the judging differ, so that a difference could come from "
+                f"both {what} and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:

@@ -92,9 +92,11 @@ def weighted_fit(
         contributions.append((name, (slope * count * (f - mean_all) + w * residual) / rows))
     for name, count, f in zip(names_others, counted[n:], others, strict=True):
         contributions.append((name, slope * count * (f - mean_all) / rows))
-    lost = n / (n - 2) if n > 2 else 1.0  # mean and slope were fitted
+    # As many rows that count alike would say as much (Kish 1965, Survey Sampling).
+    alike = sum(counted[:n]) ** 2 / sum(count**2 for count in counted[:n])
+    lost = alike / (alike - 2) if alike > 2 else 1.0  # mean and slope were fitted
     here = lost * sum(poisson)
-    imaginary = IMAGINARY / n**2
+    imaginary = IMAGINARY / alike**2
     plain = sum(value**2 for _, value in contributions)
     return Fit(
         rate=min(1.0, max(0.0, rate)),

@@ -63,6 +63,7 @@ def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge
     ]
     assert found.judged[0].prompt_key == ("s", "a")
     assert found.judged[0]._replace(prompt_id="a~3", sample=3).prompt_key == ("s", "a")
+    assert found.judged[0]._replace(prompt_id="a~1").prompt_key == ("s", "a~1")
     # Nor one that was cut off, where the rates leave such out.
     excluded = {"suites": {"s": PARAMS["suites"]["s"] | {"cut_off": "excluded"}}}
     fewer = [found.judged[0], found.judged[2]]

@@ -67,9 +67,9 @@ def test_terse_refusals_are_refusals_and_answers_in_words_of_refusal_are_none(na
     assert least <= share_refused(pairs) <= most
 
 
-# Their writer knew neither the judge nor its rules for words that were asked for.
+# Their writers knew neither the judge nor its rules for words that were asked for.
 @pytest.mark.parametrize(("refuses", "least", "most"), [(True, 0.9, 1), (False, 0, 0.2)])
-def test_refusals_and_their_look_alikes_of_a_writer_apart_are_told_from_one_another(
+def test_refusals_and_their_look_alikes_of_writers_apart_are_told_from_one_another(
     refuses, least, most
 ):
     rows = read_rows(FLOORS / "look_alikes_apart.jsonl")

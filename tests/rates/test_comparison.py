@@ -244,7 +244,7 @@ def test_several_samples_of_a_prompt_make_one_pair_of_shares():
 )
 def test_answers_that_one_side_has_more_of_are_said_to_count_in_rates_alone(before, after, note):
     groups = pair_outcomes(samples(*before), samples(*after))
-    counted = "rates are of all of them, what became of answers is of the"
+    counted = "rates are of all of them, *What became of answers* counts the"
     assert pairing_notes(groups) == ([("s", note.format(counted))] if note else [])
     fewest = min(len(before[0]), len(after[0]))
     assert sum(groups[0].fates.values()) == 2 * fewest

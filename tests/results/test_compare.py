@@ -104,7 +104,7 @@ def test_settings_that_a_protocol_fixes_count_as_those_of_a_model(cut, refused):
     asked = provenance(cut=cut)
     asked["model"]["generation"] = {"s": {"max_tokens": 100}, "other": {"max_tokens": 7}}
     notes, not_compared = check_conditions(provenance(), asked)
-    assert notes == [("s", "what a protocol asks of answers differs: max_tokens: null → 100")]
+    assert notes == [("s", "how its answers were generated differs: max_tokens: null → 100")]
     assert list(not_compared) == refused
 
 
