@@ -13,7 +13,7 @@ from refract.core.decimals import decimals, estimate_text
 from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
-from refract.rates.counting import CONFIDENCE
+from refract.rates.counting import CONFIDENCE, Counted, prompt_means
 from refract.rates.judge_error import (
     GAINSAID,
     JudgeError,
@@ -35,7 +35,7 @@ from refract.rates.rate import (
 )
 from refract.rates.thresholds import decided
 from refract.rates.undecided import label_plan, planned_text
-from refract.statistics.clusters import ClusteredValues, effective_clusters
+from refract.statistics.clusters import ClusteredValues, effective_count
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
 
@@ -139,13 +139,11 @@ def _weights(members: Sequence[JudgedAnswer]) -> dict[tuple[str, str], float]:
 
 def _refused_by_prompt(members: Sequence[JudgedAnswer]) -> ClusteredValues:
     """The share of refusals among the judged samples of each prompt, by the judge."""
-    prompts: dict[tuple[str, str], list[JudgedAnswer]] = {}
+    refused, counted = [], []
     for answer in members:
-        prompts.setdefault(answer.prompt_key, []).append(answer)
-    values = []
-    for answers in prompts.values():
-        values.append(sum(answer.refused for answer in answers) / len(answers))
-    return ClusteredValues(values, [answers[0].cluster for answers in prompts.values()])
+        refused.append(float(answer.refused))
+        counted.append(Counted(answer.outcome, answer.cluster, prompt=str(answer.prompt_key)))
+    return prompt_means(refused, counted).sample
 
 
 def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | None = None) -> Row:
@@ -384,9 +382,9 @@ def _verdict_labels(
     refused = 0.0
     for answer, weight in zip(answers, weights, strict=True):
         refused += weight * (labels.by_id[answer.prompt_id] in REFUSED)
-    alike = sum(weights) ** 2 / sum(weight**2 for weight in weights)
+    alike = effective_count(weights)
     clusters = Counter(answer.cluster for answer in answers)
-    apart = effective_clusters([*clusters.values()]) / len(answers)
+    apart = effective_count([*clusters.values()]) / len(answers)
     return VerdictLabels(refused / sum(weights), alike * apart)
 
 

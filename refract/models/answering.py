@@ -131,13 +131,11 @@ def _ask(
                 cost = model.usage.get("cost")
                 spent = f", ${cost:.4f}" if cost else ""
                 progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
-        except AdapterError as error:
+        except (AdapterError, KeyboardInterrupt) as error:
             store.put(waiting, name)
-            so_far = _so_far(list(requests.items()), answers, stored=store.path is not None)
-            raise AdapterError(f"{error}{so_far}") from error
-        except KeyboardInterrupt:
-            store.put(waiting, name)
-            so_far = _so_far(list(requests.items()), answers, stored=store.path is not None)
+            so_far = _so_far(requests, answers, stored=store.path is not None)
+            if isinstance(error, AdapterError):
+                raise AdapterError(f"{error}{so_far}") from error
             say(f"{name}: interrupted{so_far}; run again to go on", file=sys.stderr)
             raise
     store.put(waiting, name)
@@ -148,15 +146,13 @@ def _ask(
     return {key: answers.get(key, unanswered) for key in keys}
 
 
-def _so_far(
-    asked: Sequence[tuple[str, Request]], answers: Mapping[str, Answer], stored: bool
-) -> str:
+def _so_far(asked: Mapping[str, Request], answers: Mapping[str, Answer], stored: bool) -> str:
     """What a run that ends early has by then, as a sentence behind its error: how many prompts were
     answered, whether these answers are kept, and which failed first; "" before any answer."""
     if not answers:
         return ""
     failed = []
-    for position, (key, request) in enumerate(asked, 1):
+    for position, (key, request) in enumerate(asked.items(), 1):
         if key in answers and answers[key].error is not None:
             names = [request.metadata.get(name) for name in ("suite", "prompt_id")]
             failed.append("/".join(map(str, names)) if all(names) else f"number {position}")

@@ -80,9 +80,10 @@ class LiveRun:
         self.model.ending = True
         self.starting.cancel()
         others = self.calls - {asyncio.current_task()}
-        for task in others - self.model.sent:
+        at_server = others & self.model.sent
+        for task in others - at_server:
             task.cancel()
-        left = len(others & self.model.sent)
+        left = len(at_server)
         if left and self.model.reached:
             calls = "a call that is" if left == 1 else f"up to {left} calls that are"
             say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)

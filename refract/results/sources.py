@@ -585,7 +585,7 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
 
 
 def _fixed(facts: Row, suite: str) -> Row:
-    """The settings with which a model answered a suite whose protocol fixes them."""
+    """The settings with which a model answered a suite of which a protocol fixes some."""
     fixed: Row = (facts["model"].get("generation") or {}).get(suite) or {}
     return fixed
 

@@ -26,7 +26,7 @@ class Clustered(NamedTuple):
     outcomes that the interval is built for. A single cluster of several values shows nothing of how
     clusters differ: all of these and the interval are then None. A contrast has no ``effective_n``.
     ``effective_clusters`` is the number of equal clusters that would say as much
-    (:func:`effective_clusters`)."""
+    (:func:`effective_count`)."""
 
     value: float
     n: int
@@ -39,8 +39,8 @@ class Clustered(NamedTuple):
     effective_n: float | None = None
 
 
-def effective_clusters(sizes: Sequence[int]) -> float:
-    """The number of equal clusters whose sizes vary as little as these: (Σm)² / Σm².
+def effective_count(sizes: Sequence[float]) -> float:
+    """As how many of one size, or of one weight, these count: (Σm)² / Σm².
 
     Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of unequal size
     Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698."""
@@ -166,9 +166,7 @@ def _estimate(value: float, totals: Sequence[tuple[float, int]], independent: fl
     over the variance of ``independent`` values; without both of a single cluster."""
     sizes = _sizes(totals)
     n = sum(sizes)
-    estimate = Clustered(
-        value, n=n, clusters=len(sizes), effective_clusters=effective_clusters(sizes)
-    )
+    estimate = Clustered(value, n=n, clusters=len(sizes), effective_clusters=effective_count(sizes))
     if len(sizes) == 1:
         return estimate
     se = sqrt(_squared_residuals(totals, value, n)) / n
@@ -303,7 +301,7 @@ def clustered_contrast(
         first.value - second.value,
         n=first.n + second.n,
         clusters=len(sizes),
-        effective_clusters=effective_clusters([*sizes.values()]),
+        effective_clusters=effective_count([*sizes.values()]),
     )
     if len(sizes) == 1 or first.low is None or second.low is None:
         return estimate

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from math import inf, sqrt
 from typing import NamedTuple
 
-from refract.statistics.clusters import effective_clusters, t_quantile
+from refract.statistics.clusters import effective_count, t_quantile
 from refract.statistics.paired import Pairs, count_pairs
 from refract.statistics.proportions import (
     Interval,
@@ -91,7 +91,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     z = normal_quantile(confidence)
     n, others = float(len(sample.human)), len(sample.others)
     if sample.weights is not None:
-        n = sum(sample.weights) ** 2 / sum(weight**2 for weight in sample.weights)
+        n = effective_count(sample.weights)
     effect = _design_effect(fit, confidence)
     if effect == inf:
         return None
@@ -152,7 +152,7 @@ def prediction_powered_difference(
     Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the
     same prompt, answered by two models) are taken together, so that what both share cancels. The
     interval is difference ± t · se, t with one degree of freedom less than there are equal clusters
-    that would say as much (:func:`refract.statistics.clusters.effective_clusters`)."""
+    that would say as much (:func:`refract.statistics.clusters.effective_count`)."""
     fit, other = _fit(first), _fit(second)
     if fit is None or other is None:
         return None
@@ -296,4 +296,4 @@ def _design_effect(fit: Fit, confidence: float) -> float:
 def _freedom(*fits: Fit) -> float:
     """Degrees of freedom: equal clusters that would say as much as these, less one."""
     sizes = Counter(name for fit in fits for name, _ in fit.contributions)
-    return max(0.5, effective_clusters(list(sizes.values())) - 1)
+    return max(0.5, effective_count(list(sizes.values())) - 1)

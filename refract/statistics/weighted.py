@@ -15,6 +15,8 @@ from math import sqrt
 from operator import mul
 from typing import NamedTuple
 
+from refract.statistics.clusters import effective_count
+
 # The error rate of a judge that is sure, which its probability does not know of. On published
 # answers (benchmarks/bench_labels.py) .0025 to .04 took the same number of labels within a sixth;
 # less is better where probabilities are right, more where they are not.
@@ -72,7 +74,8 @@ def weighted_fit(
     n, rows = len(human), len(human) + len(others)
     counted = [1.0] * rows
     if counts is not None:
-        counted = [rows * count / sum(counts) for count in counts]
+        whole = sum(counts)
+        counted = [rows * count / whole for count in counts]
     weights = [count / chance for count, chance in zip(counted, inclusion, strict=False)]
     total = sum(weights)
     labels = list(map(float, map(bool, human)))
@@ -92,8 +95,7 @@ def weighted_fit(
         contributions.append((name, (slope * count * (f - mean_all) + w * residual) / rows))
     for name, count, f in zip(names_others, counted[n:], others, strict=True):
         contributions.append((name, slope * count * (f - mean_all) / rows))
-    # As many rows that count alike would say as much (Kish 1965, Survey Sampling).
-    alike = sum(counted[:n]) ** 2 / sum(count**2 for count in counted[:n])
+    alike = effective_count(counted[:n])
     lost = alike / (alike - 2) if alike > 2 else 1.0  # mean and slope were fitted
     here = lost * sum(poisson)
     imaginary = IMAGINARY / alike**2

@@ -18,7 +18,7 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
-    effective_clusters,
+    effective_count,
     satterthwaite,
 )
 from refract.statistics.paired import count_pairs, tango
@@ -202,7 +202,7 @@ def test_means_of_samples_have_tangos_interval_at_their_expected_shares():
     ],
 )
 def test_clusters_of_unequal_size_are_as_few_as_kish_says(sizes, equal):
-    assert effective_clusters(sizes) == pytest.approx(equal)
+    assert effective_count(sizes) == pytest.approx(equal)
     names = [c for c, size in enumerate(sizes) for _ in range(size)]
     outcomes = [name % 2 == 0 for name in names]
     assert clustered_mean(outcomes, names).effective_clusters == pytest.approx(equal)
