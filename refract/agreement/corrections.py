@@ -250,7 +250,7 @@ def labels_alone(
     """The shares of the labels alone that thresholds of a suite ask for, decided by them: no verdict is
     in these. ``rates`` are the suite's, which say how many answers nobody could label."""
     unread = [answer._replace(outcome="compliance", probability=0.0) for answer in answers]
-    found = corrected_rates((unread, labels), confidence=settings.confidence) if answers else {}
+    shares = corrected_rates((unread, labels), confidence=settings.confidence) if answers else {}
     headlines = {rate.measure: rate for rate in rates if rate.key.is_headline}
     table = []
     for category, measure in LABELS_ALONE.items():
@@ -258,7 +258,7 @@ def labels_alone(
         judged = headlines.get(CATEGORY_MEASURES[category])
         if limit is None or judged is None:
             continue
-        share = found.get(judged.name)
+        share = shares.get(judged.name)
         rate = _of_labels(Key(measure, group=Group(FIELD)), labels, share)
         if share is not None and rate.value is not None:
             unjudged = judged.counts.unjudged
@@ -318,11 +318,11 @@ def _weighed(
     confidence: float,
 ) -> Weighed | None:
     """None where nothing is known of the judge's error on these prompts, or of their spread."""
-    weight, found = _weights(members), _refused_by_prompt(members)
+    weight, judged = _weights(members), _refused_by_prompt(members)
     by_provider = [answer for answer in members if answer.outcome == BY_PROVIDER]
     part = part_of(
-        found.values,
-        found.clusters,
+        judged.values,
+        judged.clusters,
         prompts_of({answer.category for answer in members}),
         confidence,
         sign=1,

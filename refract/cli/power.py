@@ -181,10 +181,10 @@ def _print_threshold(
         if decisive is not None:
             at = f"at a rate by {by} {way} {decisive:.3f}"
         by_judge.append(f"{name} {at}")
-    said = f"On {n} prompts {measure.name} {sign} {limit} is {' and '.join(by_judge)}"
+    summary = f"On {n} prompts {measure.name} {sign} {limit} is {' and '.join(by_judge)}"
     if not with_labels:
-        said += f". Intervals are of the prompts alone: {JUDGE_UNKNOWN}"
+        summary += f". Intervals are of the prompts alone: {JUDGE_UNKNOWN}"
     else:
-        said += "; labels count that are of such prompts, drawn from the run: refract label"
-        said += "" if by_people else f". {JUDGE_NOTE}"
-    say(said)
+        summary += "; labels count that are of such prompts, drawn from the run: refract label"
+        summary += "" if by_people else f". {JUDGE_NOTE}"
+    say(summary)

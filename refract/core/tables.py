@@ -65,11 +65,11 @@ def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]
 def check_separator(header: str, separator: str = ",", kind: str = ".csv") -> None:
     """Raises ValueError for the header of a file whose cells do not end at the separator of its kind:
     spreadsheets write semicolons where the comma stands in decimals."""
-    found = SEVERAL.fullmatch(header.strip())
-    if found and separator not in header:
+    names = SEVERAL.fullmatch(header.strip())
+    if names and separator not in header:
         raise ValueError(
             f"{header.strip()!r:.80} is one cell: cells of {kind} end at {separator!r}, and this file "
-            f"is separated by {found[1][0]!r}"
+            f"is separated by {names[1][0]!r}"
         )
 
 

@@ -107,23 +107,23 @@ class Anthropic(Provider):
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it, which Anthropic asks to discard:
         # it counts as refused whatever the text says.
-        found = Contents()
-        for block in found.parts(payload["content"]):
+        contents = Contents()
+        for block in contents.parts(payload["content"]):
             kind = kind_of_part(block)
             if kind == "tool_use":
-                found.call(block, "input")
+                contents.call(block, "input")
             elif kind in ("text", *THINKING) or not isinstance(block, dict):
-                found.add(block)
+                contents.add(block)
             elif kind != "fallback":
-                found.unread.append(kind)
+                contents.unread.append(kind)
         usage = fields(payload.get("usage"))
         # The model that answered in place of the one asked for, which had refused.
         fallback = None
         for step in map(fields, listed(usage.get("iterations"))):
             if step.get("type") == "fallback_message":
                 fallback = step.get("model")
-        return found.answer(
-            found.ending(payload.get("stop_reason")),
+        return contents.answer(
+            contents.ending(payload.get("stop_reason")),
             attempt,
             prompt_tokens=prompt_tokens(usage),
             completion_tokens=usage.get("output_tokens"),
@@ -135,7 +135,7 @@ class Anthropic(Provider):
 def prompt_tokens(usage: dict[str, Any]) -> int | None:
     """The tokens of a prompt with those from and for the cache; None where a count cannot be
     read."""
-    cached = (usage.get(f"cache_{what}_input_tokens") or 0 for what in ("creation", "read"))
+    cached = (usage.get(f"cache_{way}_input_tokens") or 0 for way in ("creation", "read"))
     total = 0
     for stated in (usage.get("input_tokens"), *cached):
         count = token_count(stated)

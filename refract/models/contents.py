@@ -146,7 +146,7 @@ def fields(value: object) -> dict[str, Any]:
 def listed(value: object) -> list[Any]:
     """A list without its nulls; of another value, that alone."""
     values = value if isinstance(value, list) else [value]
-    return [one for one in values if one is not None]
+    return [entry for entry in values if entry is not None]
 
 
 def thinking_in(value: object) -> str | None:
@@ -159,10 +159,10 @@ def thinking_in(value: object) -> str | None:
             return ""
         # The first that has a text says what the others say again.
         texts = [thinking_in(value[key]) for key in THOUGHT_KEYS if key in value] or [None]
-        found = next(filter(None, texts), "")
+        text = next(filter(None, texts), "")
     elif isinstance(value, list):
         texts = [thinking_in(part) for part in value]
-        found = "".join(filter(None, texts))
+        text = "".join(filter(None, texts))
     else:
         return None
-    return None if None in texts and not found else found
+    return None if None in texts and not text else text

@@ -192,15 +192,15 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     # Azure leaves the message out of a filtered completion.
     filtered = FINISHED.get(first_word(reason)) == "content_filter"
     message = fields(choice.get("message")) if filtered else choice["message"]
-    found = read_message(message)
+    contents = read_message(message)
     if reason == "error" or choice.get("error"):
-        raise InvalidResponse(f"the completion is an error: {choice.get('error')}", found.text)
-    finish = found.ending(reason)
+        raise InvalidResponse(f"the completion is an error: {choice.get('error')}", contents.text)
+    finish = contents.ending(reason)
     # OpenRouter has the provider's own word for it.
-    if found.refused or choice.get("native_finish_reason") == "refusal":
+    if contents.refused or choice.get("native_finish_reason") == "refusal":
         finish = "refusal"
     usage = fields(payload.get("usage"))
-    return found.answer(
+    return contents.answer(
         finish,
         attempt,
         prompt_tokens=usage.get("prompt_tokens"),
@@ -210,32 +210,32 @@ def read_completion(payload: Any, attempt: int) -> Answer:
 
 def read_message(message: Any) -> Contents:
     """What a message of a chat completion holds. Raises look-up errors."""
-    found = Contents()
+    contents = Contents()
     content = message.get("content")
-    for part in found.parts("" if content is None else content):  # some servers send it in parts
-        found.add(part)
+    for part in contents.parts("" if content is None else content):  # some servers send it in parts
+        contents.add(part)
     refusal = message.get("refusal")
-    found.refused |= bool(refusal)
-    repeated = isinstance(refusal, str) and found.text.rstrip().endswith(refusal.strip())
+    contents.refused |= bool(refusal)
+    repeated = isinstance(refusal, str) and contents.text.rstrip().endswith(refusal.strip())
     if refusal and not repeated:  # some servers state it as the content, too
-        found.texts.append("")
-        found.refuse(refusal)
+        contents.texts.append("")
+        contents.refuse(refusal)
     for call in map(fields, listed(message.get("tool_calls") or [])):
         if call.get("custom"):  # a tool that is no function takes a text
-            found.call(call["custom"], "input")
+            contents.call(call["custom"], "input")
         else:
-            found.call(call.get("function"), "arguments")
+            contents.call(call.get("function"), "arguments")
     legacy = message.get("function_call")  # of when a message had one call at most
-    if legacy and not found.calls:
-        found.call(legacy, "arguments")
-    found.unread += [kind for kind in ("audio", "images") if message.get(kind)]
-    in_parts, found.thoughts = found.thoughts, []
+    if legacy and not contents.calls:
+        contents.call(legacy, "arguments")
+    contents.unread += [kind for kind in ("audio", "images") if message.get(kind)]
+    in_parts, contents.thoughts = contents.thoughts, []
     for key in ("reasoning_content", "reasoning", "reasoning_details"):  # each says the same
-        found.think(message.get(key), key)
-        if found.thoughts:
+        contents.think(message.get(key), key)
+        if contents.thoughts:
             break
-    found.thoughts = found.thoughts or in_parts
-    return found
+    contents.thoughts = contents.thoughts or in_parts
+    return contents
 
 
 def response_items(messages: Sequence[Message]) -> list[Row]:
@@ -260,27 +260,27 @@ def read_response(payload: Any, attempt: int) -> Answer:
     Raises :class:`InvalidResponse` and look-up errors.
 
     Of reasoning its own text counts where the server gives it, and else its summary."""
-    found = Contents()
-    for item in found.parts(payload["output"]):
+    contents = Contents()
+    for item in contents.parts(payload["output"]):
         kind = kind_of_part(item)
         if kind == "reasoning":
-            found.thought = True
-            found.think(item.get("content") or item.get("summary"), kind)
+            contents.thought = True
+            contents.think(item.get("content") or item.get("summary"), kind)
         elif kind == "function_call":
-            found.call(item, "arguments")
+            contents.call(item, "arguments")
         elif kind == "custom_tool_call":
-            found.call(item, "input")
+            contents.call(item, "input")
         elif kind == "message":
-            found.texts.append("")
-            for part in found.parts(item.get("content") or ""):
-                found.add(part)
+            contents.texts.append("")
+            for part in contents.parts(item.get("content") or ""):
+                contents.add(part)
         elif isinstance(item, dict):
-            found.unread.append(kind)
+            contents.unread.append(kind)
         else:
-            found.add(item)
+            contents.add(item)
     usage = fields(payload.get("usage"))
-    return found.answer(
-        "refusal" if found.refused else _ending_of(payload, found),
+    return contents.answer(
+        "refusal" if contents.refused else _ending_of(payload, contents),
         attempt,
         prompt_tokens=usage.get("input_tokens"),
         completion_tokens=usage.get("output_tokens"),

@@ -222,14 +222,14 @@ def pairing_notes(groups: Iterable[PairedOutcomes]) -> list[tuple[str, str]]:
     for group in groups:
         if group.category in DISCRIMINATION:
             continue  # made of the others
-        what = "variant" if group.perturbation else "prompt"
-        counts = unpaired.setdefault(group.suite, {}).setdefault(what, Counter())
+        kind = "variant" if group.perturbation else "prompt"
+        counts = unpaired.setdefault(group.suite, {}).setdefault(kind, Counter())
         counts.update({name: len(group.ids[name]) for name in UNPAIRED})
         counts["pairs"] += len(group.pairs)
         uneven.setdefault(group.suite, Counter()).update(group.uneven)
     notes = []
     for suite, by_kind in unpaired.items():
-        texts = [_unpaired_text(what, by_kind.get(what, {})) for what in ("prompt", "variant")]
+        texts = [_unpaired_text(kind, by_kind.get(kind, {})) for kind in ("prompt", "variant")]
         notes += [(suite, text) for text in texts if text][:1]
     for suite, pairs in uneven.items():
         if pairs:
@@ -247,8 +247,8 @@ def _unpaired_text(what: str, counts: Mapping[str, int]) -> str:
     parts = [f"{counts[name]} {WITHOUT_PAIR[name]}" for name in named]
     first = counts[named[0]]
     parts[0] = f"{first} {what}{'s' if first > 1 else ''} {WITHOUT_PAIR[named[0]]}"
-    rest = f"A and B are over the {shared} that both have" if shared else "none is on both sides"
-    return f"{', '.join(parts)}: {rest}"
+    paired = f"A and B are over the {shared} that both have" if shared else "none is on both sides"
+    return f"{', '.join(parts)}: {paired}"
 
 
 def _uneven_text(a: int, b: int) -> str:

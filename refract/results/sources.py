@@ -574,9 +574,9 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
             notes.append((name, f"how its answers were generated differs: {'; '.join(generation)}"))
         scoring = differing(_judging(a, suite), _judging(b, other))
         if scoring and (models_differ or generation):
-            what = "the models" if models_differ else "how answers were generated"
+            differs = "the models" if models_differ else "how answers were generated"
             refused[name] = (
-                f"both {what} and the judging differ, so that a difference could come from "
+                f"both {differs} and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
