@@ -183,7 +183,7 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
     named = {name for rows in METRICS.values() for name in names(rows)}
     named |= set(re.findall(r"`(\w+)`", text))
     known = {each.name for each in MEASURES if "human_labels" not in each.groups}
-    assert known | {"prediction_powered_", "labelled_"} <= named
+    assert known | {"prediction_powered_"} <= named
     for measure in MEASURES:
         if measure.corrects:
             assert measure.name == f"prediction_powered_{measure.corrects}"
