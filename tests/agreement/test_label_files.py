@@ -10,7 +10,6 @@ import pytest
 
 from refract.agreement.label_files import (
     NO_LABEL,
-    NO_RANK,
     NO_SIZES,
     JoinedLabels,
     JudgedAnswer,
@@ -101,14 +100,6 @@ def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_name
             read_labels(path, run)
 
 
-def test_the_top_of_rows_that_were_sorted_is_no_sample(tmp_path):
-    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
-    assert len(read_labels(path, judged_answers()).by_id) == 12
-    fill_in(path, ["refusal"] * 8 + [""] * 4)
-    with pytest.raises(RowError, match=r"sorted by prompt_id, .* label all of them, or draw anew"):
-        read_labels(path, judged_answers())
-
-
 @pytest.mark.parametrize("run", [judged_answers(40), answers_with_doubt(40)])
 def test_labels_of_answers_that_no_rate_is_of_are_named_and_the_others_are_a_sample(tmp_path, run):
     path, sample = tmp_path / "l.csv", draw(run, 20, 0)
@@ -192,6 +183,8 @@ SIZE = ": size and next_place must be as `refract label`"
         (lambda rows: rows[1].update(label="yes"), "row 2: label must be one of refusal, "),
         (lambda rows: rows.append(rows[0] | {"next_place": "2"}), "row 21 is the second on s p"),
         (lambda rows: [row.pop("pair_sha256") for row in rows], "no column 'pair_sha256'"),
+        (lambda rows: [row.pop("rank") for row in rows], "no column 'rank'; keep those"),
+        (lambda rows: [row.update(rank="") for row in rows], "no row has the rank 1"),
         (
             lambda rows: [row.update(rank=str(20 - n)) for n, row in enumerate(rows)],
             f"row 19{SIZE}",
@@ -215,13 +208,10 @@ def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message)
     ("run", "kept", "gone", "warnings"),
     [
         (answers_with_doubt(40), 20, ["size", "next_place"], [NO_SIZES]),
-        (answers_with_doubt(40), 20, ["rank"], [NO_RANK]),
-        (answers_with_doubt(40), 20, ["rank", "size", "next_place"], [NO_RANK, NO_SIZES]),
         (answers_with_doubt(40), 20, ["notes", "prompt", "response"], []),
-        (judged_answers(40), 20, ["rank"], [NO_RANK]),
         (judged_answers(40), 20, [], []),
         # Labels of all answers need no draw.
-        (answers_with_doubt(20), 20, ["rank", "size", "next_place"], []),
+        (answers_with_doubt(20), 20, ["size", "next_place"], []),
     ],
 )
 @pytest.mark.parametrize("emptied", [False, True])
