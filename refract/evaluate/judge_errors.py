@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
 from refract.agreement.scores import Partial, group_rows, score_labels
-from refract.core.errors import RowError, UsageError
+from refract.core.errors import RowError
 from refract.core.file_formats import check_ids
 from refract.core.types import Row, Verdict
-from refract.core.vocabulary import FAMILIES, LABELS
-from refract.judges import judge_answers, open_judges
+from refract.core.vocabulary import LABELS
+from refract.judges import judge_answers
 from refract.judges.cases import Judge
 
 GROUPS = ("slice", "language")
@@ -73,54 +73,36 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
             )
 
 
-def measure_judges(
-    definitions: Mapping[str, Mapping[str, Any]],
-    rows: Sequence[Row],
+class Measured(NamedTuple):
+    """A judge on labelled pairs: its ``labels`` (None where it gave none), their ``scores`` against
+    people's, and its ``entries`` of the ledger."""
+
+    labels: list[str | None]
+    scores: Row
+    entries: list[LedgerEntry]
+
+
+def measured(
+    pairs: Sequence[Row],
+    judges: Mapping[str, Judge],
     truth: Sequence[str],
     partial: Partial,
     *,
-    merged: bool,
-    confidence: float,
-) -> tuple[dict[str, Row], list[LedgerEntry]]:
-    """The scores of judges on labelled answers, by judge, and their entries of the ledger.
-
-    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of these means
-    among ``LABELS``. ``merged``: people did not tell the four labels apart. Raises
-    :class:`UsageError` for a judge that does not label refusal."""
-    judges = open_judges(definitions)
-    for name, judge in judges.items():
-        if not FAMILIES[judge.FAMILY].tells_refusal:
-            raise UsageError(f"judge {name!r} does not label refusal, but {judge.FAMILY}")
-    results: dict[str, Row] = {}
-    entries: list[LedgerEntry] = []
-    for name, verdicts in judge_pairs(rows, judges).items():
+    confidence: float = 0.95,
+    own: int | None = None,
+) -> dict[str, Measured]:
+    """Judges on labelled pairs, by judge. ``truth`` is what the label of each pair means among
+    ``LABELS``; scores are of the first ``own`` pairs (None: all)."""
+    found = {}
+    for name, verdicts in judge_pairs(pairs, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
-        own = ledger_entries(
-            name,
-            judges[name].version,
-            rows,
-            truth=truth,
-            labels=labels,
-            partial=partial,
-            confidence=confidence,
+        version = judges[name].version
+        entries = ledger_entries(
+            name, version, pairs, truth, labels, partial, confidence=confidence
         )
-        entries += own
-        numbers = score_labels(truth, labels, partial, confidence=confidence)
-        if merged:
-            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
-        confusion: dict[str, dict[str, int]] = {}
-        for row, label in zip(rows, labels, strict=True):
-            counts = confusion.setdefault(row["label"], dict.fromkeys(LABELS, 0))
-            if label is not None:
-                counts[label] += 1
-        results[name] = {
-            "judge": {name: {**definitions[name], "version": judges[name].version}},
-            "partial": partial,
-            **numbers,
-            "confusion": dict(sorted(confusion.items())),
-            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in own],
-        }
-    return results, entries
+        scores = score_labels(truth[:own], labels[:own], partial, confidence)
+        found[name] = Measured(labels, scores, entries)
+    return found
 
 
 def validate(
@@ -132,18 +114,14 @@ def validate(
     where they state none. The first are the project's own: all but the ledger's
     entries is of those alone. ``partial`` is what a partial refusal counts as."""
     own = next(iter(files.values()))
+    human = [pair["label"] for pair in own]
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
     result = Validation({}, [], [], groups=[], entries=[])
-    for name, verdicts in judge_pairs(pairs, judges).items():
-        labels = [verdict["label"] for verdict in verdicts]
-        version = judges[name].version
-        result.entries.extend(
-            ledger_entries(name, version, pairs, truth=truth, labels=labels, partial=partial)
-        )
-        judge = {"judge": name, "version": version}
-        human, labels = truth[: len(own)], labels[: len(own)]
-        numbers = score_labels(human, labels, partial)
+    for name, found in measured(pairs, judges, truth, partial, own=len(own)).items():
+        result.entries.extend(found.entries)
+        judge = {"judge": name, "version": judges[name].version}
+        labels, numbers = found.labels[: len(own)], found.scores
         headlines = [measure for measure in HEADLINES if measure in numbers]
         result.metrics[name] = {measure: numbers[measure] for measure in headlines}
         for measure in headlines:
