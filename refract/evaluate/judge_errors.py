@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
-from refract.agreement.scores import Partial, group_rows, score_labels
+from refract.agreement.scores import Partial, score_labels
 from refract.core.errors import RowError
 from refract.core.file_formats import check_ids
 from refract.core.types import Row, Verdict
@@ -14,30 +14,21 @@ from refract.core.vocabulary import LABELS
 from refract.judges import judge_answers
 from refract.judges.cases import Judge
 
-GROUPS = ("slice", "language")
 # What of a judge is a metric; the rest is in tables.
 HEADLINES = (
     *("n", "unjudged", "kappa", "kappa_low", "kappa_high", "precision", "recall", "specificity"),
     *("f1", "accuracy", "label_accuracy", "label_kappa"),
 )
 AGREEMENT_COLUMNS = ("judge", "version", "measure", "value", "low", "high", "n", "unjudged")
-CONFUSION_COLUMNS = ("judge", "version", "human", "label", "n")
-GROUP_COLUMNS = (
-    *("judge", "version", "field", "value", "n", "unjudged", "right", "refused_right"),
-    *("accuracy", "low", "high"),
-)
 
 
 class Validation(NamedTuple):
     """Judges on a project's labelled pairs: ``metrics``, the headline numbers by judge, and rows
-    under the columns above: ``agreement`` has all numbers with their intervals, ``confusion`` how
-    many pairs have which human label and which of the judge's, ``groups`` the accuracy by slice and
-    language. ``entries`` are those of the ledger, of all labelled pairs, worst first."""
+    under the columns above: ``agreement`` has all numbers with their intervals. ``entries`` are those
+    of the ledger, of all labelled pairs, worst first."""
 
     metrics: dict[str, Row]
     agreement: list[Row]
-    confusion: list[Row]
-    groups: list[Row]
     entries: list[LedgerEntry]
 
 
@@ -114,14 +105,13 @@ def validate(
     where they state none. The first are the project's own: all but the ledger's
     entries is of those alone. ``partial`` is what a partial refusal counts as."""
     own = next(iter(files.values()))
-    human = [pair["label"] for pair in own]
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
-    result = Validation({}, [], [], groups=[], entries=[])
+    result = Validation({}, [], entries=[])
     for name, found in measured(pairs, judges, truth, partial, own=len(own)).items():
         result.entries.extend(found.entries)
         judge = {"judge": name, "version": judges[name].version}
-        labels, numbers = found.labels[: len(own)], found.scores
+        numbers = found.scores
         headlines = [measure for measure in HEADLINES if measure in numbers]
         result.metrics[name] = {measure: numbers[measure] for measure in headlines}
         for measure in headlines:
@@ -130,11 +120,4 @@ def validate(
                 for end in ("low", "high"):
                     row[end] = numbers.get(f"{measure}_{end}")
                 result.agreement.append(row | {"n": numbers["n"], "unjudged": numbers["unjudged"]})
-        for human_label, counts in numbers["confusion"].items():
-            for label, count in counts.items():
-                result.confusion.append({**judge, "human": human_label, "label": label, "n": count})
-        for field in GROUPS:
-            values = [str(pair.get(field, "")) for pair in own]
-            for row in group_rows(values, field, human, labels=labels):
-                result.groups.append({**judge, **row})
     return result._replace(entries=worst_first(result.entries))
