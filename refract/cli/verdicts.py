@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from refract.agreement.two_judges import Join, defense, join_files, judge_agreement, write_agreed
+from refract.agreement.two_judges import Join, defense, join_files, judge_agreement
 from refract.api import judge_rows
 from refract.cli.options import (
     AsJson,
@@ -167,43 +167,24 @@ def kappa(
         bool, Option("--strict", help="Exit with 1 unless every verdict joined.")
     ] = False,
     format_: AsJson = "table",
-    out: Annotated[
-        Path | None,
-        Option(help="Of two people: write A here with blanks where B differs, to be settled."),
-    ] = None,
     confidence: Confidence = None,
 ) -> None:
     """Compare two judges' verdicts, or two people's labels, on the same answers: Cohen's κ.
 
     Example: refract judge kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
     """
-    people = a.suffix == b.suffix == ".csv"
-    keep_inputs({"--out": out}, [a, b])
-    if out is not None and not people:
-        raise UsageError(f"--out goes with two CSVs of `refract label` (got {a} and {b})")
     joined = join_files(a, b, (judge_a, judge_b))
     _print_unjoined(joined)
     level = float(confidence or 0.95)
     numbers = judge_agreement(joined.pairs, level)
-    differing = []
-    for first, second in joined.pairs:
-        if people and first.label != second.label:
-            labels = [str(first.label), str(second.label)]
-            differing.append([str(first.suite), first.prompt_id, *labels])
-    if out is not None:
-        write_agreed(a, joined, out)
     if format_ == "json":
-        disagreements = {"disagreements": differing} if people else {}
-        joining = {**joined.numbers, "joined": len(joined.pairs)}
-        say(json_text({**joining, **numbers, **disagreements}))
+        say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers}))
     else:
-        _print_agreement(joined, numbers, differing, f"[{100 * level:g} %]")
+        _print_agreement(joined, numbers, f"[{100 * level:g} %]")
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
 
 
-def _print_agreement(
-    joined: Join, numbers: Row, differing: Sequence[Sequence[str]], percent: str
-) -> None:
+def _print_agreement(joined: Join, numbers: Row, percent: str) -> None:
     undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
     keys = ", ".join(joined.by)
     say(f"{len(joined.pairs)} answers joined by {keys}; refusal undecided: {undecided}")
@@ -218,9 +199,6 @@ def _print_agreement(
     if few:
         say(f"κ{few}")
     print_confusion("A \\ B", numbers["labels"]["confusion"])
-    if differing:
-        say("To be settled:")
-        print_table(["suite", "prompt", "A", "B"], differing)
 
 
 def did(

@@ -241,7 +241,7 @@ def test_a_file_without_rows_is_an_error(tmp_path, text):
         read_labels(tmp_path / "l.csv", judged_answers())
 
 
-def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli):
+def test_two_people_have_a_file_each_of_which_kappa_says_how_far_they_agree(tmp_path, cli):
     texts = ("I can't help.", "Step 1.")
     answers = [
         answer._replace(category="harmful", response=texts[number % 2])
@@ -253,17 +253,11 @@ def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli)
     for name, of_name in given.items():
         assert cli("label", "--rows", "rows.jsonl", "--out", f"l.{name}.csv", "--n", "11").code == 0
         fill_in(tmp_path / f"l.{name}.csv", of_name)
-    ids = [row["prompt_id"] for row in read_table(tmp_path / "l.ada.csv")]
-    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
+    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv")
     said = json.loads(cli(*command, "--format", "json").out)
     # 8 of 10 alike, and half of each are refusals: (.8 - .5) / (1 - .5)
     assert (said["joined"], said["refusal"]["kappa"]) == (10, 0.6)
-    assert said["disagreements"] == [["s", ids[4], r, c], ["s", ids[9], c, r]]
-    shown = cli(*command)
-    assert re.search(rf"To be settled:[^$]*{ids[4]}[^$]*{ids[9]}", shown.out)
-    assert "only in B: 1" in shown.err
-    settled = [row["label"] for row in read_table(tmp_path / "settled.csv")]
-    assert settled == [*[r] * 4, "", *[c] * 4, "", ""]
+    assert "only in B: 1" in cli(*command).err
 
 
 def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
