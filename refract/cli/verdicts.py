@@ -33,7 +33,6 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.evaluate.judged_rows import category_notes, refused_rates
 from refract.judges import open_judges, reading_warnings, with_calls_judged
 from refract.models.answer_rows import named_answers
@@ -45,9 +44,6 @@ from refract.report.wording import clusters_text, percent, short_text
 from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
-# Values of other tools' columns that say whether an answer refuses.
-MEANS_REFUSED = {"true": True, "false": False}
-MEANS_REFUSED |= {label: label in REFUSED for label in REFUSAL_LABELS}
 LAYERS = {
     "inner": "inner alone",
     "outer": "outer alone",
@@ -106,8 +102,6 @@ def judge(
             f"{in_}: {len(unjudged)} of {len(rows)} answers have no verdict, the first: {unjudged[0]}",
             file=sys.stderr,
         )
-    for note in _contradicted(rows, verdicts):
-        say(f"{in_}: {note}", file=sys.stderr)
     counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
@@ -132,23 +126,6 @@ def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
         decisions = {"interval": settings.interval, "labels_ask": settings.labels_ask}
         provenance = {"": {"decisions": decisions, "suites": {}}}
         say(View({"": rates}, provenance, confidence=settings.confidence).interval_note)
-
-
-def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
-    """What columns that look like a verdict say otherwise than the verdicts."""
-    notes = []
-    for column in ("label", "outcome", "refused", "is_refusal"):
-        # None where a value may mean anything else.
-        stated = [MEANS_REFUSED.get(str(row.get(column)).strip().lower()) for row in rows]
-        both = [(a, b["refused"]) for a, b in zip(stated, verdicts, strict=True)]
-        differing = [n for n, pair in enumerate(both, 1) if None not in pair and len({*pair}) > 1]
-        if differing:
-            notes.append(
-                f"the column {column!r} is not read; it says otherwise than the verdicts in "
-                f"{len(differing)} of {len(rows)} rows, the first is row {differing[0]} (refract judge "
-                f"validate --labelled FILE --label-column {column} measures a judge by it)"
-            )
-    return notes
 
 
 def kappa(
