@@ -350,21 +350,24 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             return 0
         good = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(good)
+        wanted = {key: good[key] for key in good if key not in known or key in corrected}
+        if not wanted:
+            return 0
         now = int(time.time())
-        new, records = {}, []
-        for key, answer in good.items():
-            if key not in known or key in corrected:
-                new[key] = answer
+        records = []
+        with self._writing() as db:
+            # Looked at again: another process may have stored some of them meanwhile.
+            known = self.get(wanted)
+            new = {key: wanted[key] for key in wanted if key not in known or key in corrected}
+            for key, answer in new.items():
                 text = _record(key, answer)
                 records.append((key, text, _sha256(text), model, now))
-        if records:
-            with self._writing() as db:
-                columns = "request_sha256, answer, sha256, model, stored_at"
-                db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
-                    records,
-                )
-                _write_origins(db, new, replace=True)
+            columns = "request_sha256, answer, sha256, model, stored_at"
+            db.executemany(
+                f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                records,
+            )
+            _write_origins(db, new, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:

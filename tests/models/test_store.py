@@ -64,6 +64,22 @@ def test_any_text_is_stored_as_it_is(tmp_path_factory, text, reason, attempt, to
         assert store.get([key, "absent"]) == {key: answer}
 
 
+def test_of_two_processes_the_first_answer_stays(path, monkeypatch):
+    first, second = Answer("the first"), Answer("the second")
+    with ResponseStore(path) as store, ResponseStore(path) as other:
+        looked_up = store.get
+
+        def overtaken(keys):
+            answers = looked_up(keys)
+            monkeypatch.setattr(store, "get", looked_up)
+            other.put([("k", first)])
+            return answers
+
+        monkeypatch.setattr(store, "get", overtaken)
+        assert store.put([("k", second)]) == 0
+        assert store.get(["k"]) == {"k": first}
+
+
 @pytest.mark.parametrize(
     "answer",
     [
