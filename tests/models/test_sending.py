@@ -186,13 +186,14 @@ def test_a_prompt_without_a_name_is_told_by_its_position():
 
 @both
 @pytest.mark.parametrize(
-    ("fault", "kind"), [("drop", "APIConnectionError"), ("stall", "APITimeoutError")]
+    ("fault", "kind", "timeout"),
+    [("drop", "APIConnectionError", 60), ("stall", "APITimeoutError", 2)],
 )
 def test_a_server_that_takes_connections_and_never_replies_is_not_called_absent(
-    fault, kind, adapter
+    fault, kind, timeout, adapter
 ):
     with FaultServer() as server:
-        settings = {"adapter": adapter, "timeout": 0.1, "max_retries": 1}
+        settings = {"adapter": adapter, "timeout": timeout, "max_retries": 1, "max_concurrency": 32}
         (answer,) = server.ask(f"[[{fault}]]", **settings)
         assert answer.error["type"] == kind
         assert server.arrived == 2
