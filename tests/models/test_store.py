@@ -139,6 +139,22 @@ def test_a_record_of_other_fields_or_types_is_asked_for_anew(path, place, value)
     assert (answers, made) == ({"k": Answer("anew"), "good": ANSWER}, {"k"})
 
 
+@pytest.mark.parametrize("value", ["{", "[1]", b"\xff", 7])
+def test_damaged_cells_beside_an_answer_say_nothing_of_it(path, value):
+    origin = {"started_at": "2026-01-01T00:00:00Z"}
+    certificate = {"bound": 0.1, "margin": 1.0, "float64": 0, "ties": 0}
+    with ResponseStore(path) as store:
+        store.put([("k", replace(ANSWER, origin=origin, certificate=certificate))])
+        assert store.whole(["k"])["k"].certificate == certificate
+    execute(path, "UPDATE runs SET record = ?", value)
+    execute(path, "UPDATE states SET certificate = ?", value)
+    with ResponseStore(path) as store:
+        assert store.whole(["k"]) == {"k": ANSWER}
+    execute(path, "UPDATE answers SET answer = ?", value)
+    with ResponseStore(path) as store:
+        assert store.whole(["k"]) == {}
+
+
 def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):
     path.parent.write_bytes(b"this is no database, and long enough to be read as one" * 100)
     with pytest.raises(StoreError, match="set REFRACT_CACHE to another folder, or to 'off'"):
