@@ -56,6 +56,7 @@ JUDGES = Registry(
     "Settings",
     "judge",
     "judges_empty",
+    "judges_steps",
     "hands_on",
     "cases_a_process",
     "languages",
@@ -292,7 +293,8 @@ def judge_cases(
         empty = judge.judges_empty and not thinks
         judged = []
         for index, case in enumerate(readable):
-            if judgeable(case.response, empty=empty):
+            steps = judge.judges_steps and case.called_before
+            if steps or judgeable(case.response, empty=empty):
                 judged.append(index)
         verdicts = judge_kept(judge, [readable[index] for index in judged], counts)
         labels = {str(verdict["label"]) for verdict in verdicts}
@@ -303,7 +305,12 @@ def judge_cases(
                 f"the family {judge.FAMILY} are {_labels(judge) or 'none'}"
             )
         for index, verdict in zip(judged, verdicts, strict=True):
-            if not judgeable(readable[index].response):
+            response = readable[index].response
+            if not judgeable(response, empty=empty):
+                if verdict["label"] is None:
+                    continue  # how the answer ended decides
+                verdict["of_steps"] = True
+            elif not judgeable(response):
                 verdict["of_empty"] = True  # it counts by its label, and not as empty
             rows[index]["judges"][name] = verdict
         if thinks:

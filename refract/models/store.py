@@ -329,7 +329,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
             # The record is the checksum's own text, so that checking costs one hash.
-            if _sha256(text) == checksum:
+            if isinstance(text, str) and _sha256(text) == checksum:
                 with contextlib.suppress(TypeError, ValueError):  # a record of another version
                     stored_key, *values = json.loads(text)
                     known = len(values) in range(LEAST_FIELDS, len(ANSWER_FIELDS) + 1)
@@ -350,40 +350,44 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             return 0
         good = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(good)
+        wanted = {key: good[key] for key in good if key not in known or key in corrected}
+        if not wanted:
+            return 0
         now = int(time.time())
-        new, records = {}, []
-        for key, answer in good.items():
-            if key not in known or key in corrected:
-                new[key] = answer
+        records = []
+        with self._writing() as db:
+            # Looked at again: another process may have stored some of them meanwhile.
+            known = self.get(wanted)
+            new = {key: wanted[key] for key in wanted if key not in known or key in corrected}
+            for key, answer in new.items():
                 text = _record(key, answer)
                 records.append((key, text, _sha256(text), model, now))
-        if records:
-            with self._writing() as db:
-                columns = "request_sha256, answer, sha256, model, stored_at"
-                db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
-                    records,
-                )
-                _write_origins(db, new, replace=True)
+            columns = "request_sha256, answer, sha256, model, stored_at"
+            db.executemany(
+                f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                records,
+            )
+            _write_origins(db, new, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, where that is known."""
         query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
-        runs: dict[str, AnswerOrigin] = {}
+        runs: dict[str, AnswerOrigin | None] = {}
         origins = {}
         for key, record in self._select(query, keys):
             if record not in runs:
-                runs[record] = json.loads(record)
-            origins[key] = runs[record]
+                runs[record] = _kept(record, ORIGIN)
+            origin = runs[record]
+            if origin is not None:
+                origins[key] = origin
         return origins
 
     def states(self, keys: Iterable[str]) -> dict[str, AnswerState]:
         """What speaks for the answers to some requests, where that is known."""
         states = {}
         for key, checksum, text, stated in self._select(STATES, keys):
-            certificate = json.loads(text) if text else None
-            states[key] = AnswerState(checksum, certificate, stated)
+            states[key] = AnswerState(checksum, _kept(text, CERTIFICATE), stated)
         return states
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
@@ -433,6 +437,14 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             query = "SELECT request_sha256, model FROM answers ORDER BY stored_at"
             yield from self._db.execute(query)
+
+
+def _kept(text: object, form: Mapping[str, Any]) -> Any:
+    """What a cell holds as JSON; None where it is empty, damaged, or of another form."""
+    with contextlib.suppress(TypeError, ValueError):
+        value = json.loads(cast(str, text))
+        return value if has_form(value, form) else None
+    return None
 
 
 def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
