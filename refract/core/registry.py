@@ -30,7 +30,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.perturbations": ("rewrite",),
     },
     "engines": {
-        "refract.commands": ("estimate", "work"),
+        "refract.commands": ("estimate",),
         "refract.sending": ("batch",),
     },
     "exact": {

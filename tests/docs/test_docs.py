@@ -40,7 +40,6 @@ from tests.fault_server import FaultServer
 # Commands that cannot be run here, and why; their options are checked all the same.
 NOT_RUN = {
     "make ": "sets up .venv from the package index; continuous integration runs it",
-    "sbatch ": "needs a cluster; the script is run without one",
     "vllm serve ": "needs a GPU and vLLM",
     "refract run --adapter openai --base-url http://localhost": "needs the server",
     "dvc import-url https://": "needs the publisher's site",
@@ -478,9 +477,7 @@ def test_commands_named_in_running_text_exist():
 def check_options(line: str, whole: bool = True) -> None:
     """Raises unless a command and its options exist; ``whole``: its arguments are all there."""
     words = shlex.split(line, comments=True)
-    if words[0] == "sbatch":
-        assert any((ROOT / word).is_file() for word in words[1:]), line
-    elif words[0] == "make":
+    if words[0] == "make":
         targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
         assert set(words[1:]) <= set(targets), line
     elif words[0] == "python":
