@@ -89,7 +89,6 @@ OLD_NAMES = {
     "judges": "refract judge list",
     "kappa": "refract judge kappa",
     "log": "dvc exp show",
-    "reproduce-paper": "refract reproduce paper",
     "table": "refract export --as latex --out FOLDER",
     "validate": "refract judge validate",
     "work": "dvc repro",

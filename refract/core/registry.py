@@ -46,8 +46,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "published": {
         "refract.commands": (
-            *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
-            "reproduce.paper",
+            "import-suite",
+            "judge.fetch",
+            "judge.list",
+            "models.fetch",
+            "protocols",
         ),
         "refract.judges": (
             *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
