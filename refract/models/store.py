@@ -6,8 +6,7 @@ One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another fold
 each answer and what speaks for it; no hash depends on them.
 
 An answer is *certified* where exact arithmetic made or checked it on this machine, and
-*stated* where it came in a file; of others nothing is known. A certificate in a file is
-not taken over: anybody can write one.
+*stated* where it came in a file; of others nothing is known.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.core.environment import cache_folder
-from refract.core.errors import RefractError, RowError
-from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_file, sha256_json
+from refract.core.errors import RefractError
+from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_json
 from refract.core.showing import say
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
@@ -68,14 +67,6 @@ ANSWER_FIELDS = (
 )
 LEAST_FIELDS = ANSWER_FIELDS.index("tokens")
 STORED_REASONS = ("stop", "length", "loop", "refusal")
-# What rows of answers may say besides; of another form, a row is a damaged one.
-CERTIFICATE = {
-    "bound": (int, float),
-    "margin": (int, float, type(None)),
-    "float64": int,
-    "ties": int,
-}
-ORIGIN = {"started_at": str}
 STOP_DETAILS = {"category": (str, type(None)), "explanation": (str, type(None))}
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
@@ -87,8 +78,6 @@ SELECT * FROM (
     FROM states LEFT JOIN answers USING (request_sha256)
     WHERE answers.sha256 IS NULL OR answers.sha256 = answer_sha256
 )"""
-# A part's name ends in the first digits of its content's hash.
-PART = re.compile(r"-\d+of\d+-([0-9a-f]{12})\.jsonl$")
 
 
 class StoreError(RefractError, RuntimeError):
@@ -175,63 +164,41 @@ def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows in files, and in the JSONL files of folders, by request hash.
-    They are ``stated``, with or without a certificate in the file.
+    They are ``stated``.
 
     Rows whose checksum does not hold are skipped, and those whose hash is in ``besides``. In one
     file a later row corrects an earlier one. Where two files differ, the first by name counts,
-    which is said; but exact answers are one on every machine: raises :class:`RowError` where one of
-    the two has a certificate, and for a part whose content is not the one that its name has the
-    hash of."""
-    seen: dict[str, tuple[str, bool, Path]] = {}
+    which is said."""
+    seen: dict[str, tuple[str, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
     for place in places:
         for path in [place] if place.is_file() else sorted(place.glob("*.jsonl")):
-            for key, (answer, certified) in _rows_of(path, besides).items():
-                new = (answer_sha256(key, answer), certified, path)
-                checksum, first_certified, first = seen.setdefault(key, new)
+            for key, answer in _rows_of(path, besides).items():
+                new = (answer_sha256(key, answer), path)
+                checksum, first = seen.setdefault(key, new)
                 if first == path:
                     yield key, answer
                 elif checksum != new[0]:
-                    if certified or first_certified:
-                        raise RowError(
-                            f"{first} and {path} have different answers to request {key}, of which "
-                            "one is not exact. Move one away and run again; `refract verify MODEL` "
-                            "then says whether the other's answers hold"
-                        )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
         text = f"{count} requests have other answers in {path} than in {first}, whose answers count"
         say(text, file=sys.stderr)
 
 
-def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, bool]]:
-    """The answers of one file's intact rows, and whether the file has a certificate of each."""
-    part = PART.search(path.name)
-    if part and not sha256_file(path).startswith(part[1]):
-        raise RowError(
-            f"{path} was changed after it was written: its name has the hash of other content. Move it "
-            "away, or get it anew"
-        )
-    answers: dict[str, tuple[Answer, bool]] = {}
-    runs: dict[str, AnswerOrigin] = {}
+def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
+    """The answers of one file's intact rows."""
+    answers: dict[str, Answer] = {}
     source = str(path.resolve())
     with open(path, "rb") as file:
         for line in file:
             try:
                 row = parse_line(line)
-                if "origin" in row and has_form(row["origin"], ORIGIN):
-                    runs[row["run"]] = row["origin"]
                 key = row["request_sha256"]
                 if key in besides:
                     continue
-                certificate = row.get("certificate")
-                answer = replace(answer_in(row), stated=source, origin=runs.get(row.get("run")))
-                sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
-                if certificate is not None:
-                    sound &= has_form(certificate, CERTIFICATE)
-                    canonical_json(certificate)  # fails for 1e400, which JSON has no number for
-                if sound:
-                    answers[key] = (answer, certificate is not None)
+                answer = replace(answer_in(row), stated=source)
+                if row["answer_sha256"] == answer_sha256(key, answer) and storable(answer):
+                    answers[key] = answer
             except (KeyError, TypeError, ValueError):
                 continue
     return answers
@@ -394,19 +361,6 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         """The certificates of answers that were certified here."""
         states = self.states(keys)
         return {key: state.certificate for key, state in states.items() if state.certificate}
-
-    def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with origins and what speaks for them."""
-        answers = self.get(keys)
-        origins, states = self.origins(answers), self.states(answers)
-        unknown = AnswerState("", None, "")
-        whole = {}
-        for key, answer in answers.items():
-            _, certificate, stated = states.get(key, unknown)
-            whole[key] = replace(
-                answer, origin=origins.get(key), certificate=certificate, stated=stated
-            )
-        return whole
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
         """Keeps how answers were made, where that is not known yet, and what speaks for

@@ -192,7 +192,7 @@ NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
     ((*RUN, "tool_use"), "dialogue"),
     (("rewrite", "past_tense"), "dialogue"),
-    (("work", "synthetic", "--shard", "1/2"), "engines"),
+    (("estimate", "synthetic"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),

@@ -176,7 +176,7 @@ class BatchRun:
                     lines, missing = ended
                     del batches[path]
                     others = [name for name in batch["requests"] if name not in self.bodies]
-                    again += self._take(batch["requests"], lines, missing, attempt)
+                    again += await self._take(batch["requests"], lines, missing, attempt)
                     self.taken[path] = {**batch, "requests": others}
             if batches:
                 await asyncio.sleep(self.model.settings.batch_poll)
@@ -223,7 +223,9 @@ class BatchRun:
                 f"stands ({failure.text}); run again to go on with it"
             ) from None
 
-    def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
+    async def _take(
+        self, names: Sequence[str], lines: bytes, missing: str, attempt: int
+    ) -> list[int]:
         """Emits a batch's answers; returns the requests to be tried with their next attempt."""
         results: dict[str, Any] = {}
         for line in lines.split(b"\n"):
@@ -237,7 +239,7 @@ class BatchRun:
             if name not in results:
                 self._fail(name, "BatchFailed", missing)
             for index in self.indices.pop(name, []):
-                reply = self._reply(results[name], attempt, self.bodies[name])
+                reply = await self._reply(results[name], attempt, self.bodies[name])
                 if isinstance(reply, Answer):
                     self.emit((index, reply))
                 elif reply.kind == "too long" and self.requests[index].attempts[attempt + 1 :]:
@@ -246,9 +248,7 @@ class BatchRun:
                     self.emit((index, reply.answer(attempt)))
         return again
 
-    def _reply(self, result: Any, attempt: int, body: bytes) -> Answer | Failure:
-        import httpx2
-
+    async def _reply(self, result: Any, attempt: int, body: bytes) -> Answer | Failure:
         try:
             status, payload = self.api.result(result)
             if status == 200:
@@ -257,14 +257,25 @@ class BatchRun:
                 return answer
             if status == 0:
                 return Failure("BatchExpired", self.model.clean(error_parts(payload)[0]), "final")
-            request = httpx2.Request("POST", self.model.settings.base_url)
-            response = httpx2.Response(status, request=request)
-            error = self.client._make_status_error("", body=payload, response=response)
-            return self.model.failure_of(error)
+            return await self._failure(status, payload)
         except Exception as error:  # a provider may send anything
             self.model.count(None, body)  # an answer that cannot be read has been paid for
             text = error.text if isinstance(error, InvalidResponse) else ""
             return Failure("InvalidResponse", self.model.clean(error), "final", response=text)
+
+    async def _failure(self, status: int, payload: Any) -> Failure:
+        """What it means that a file holds a reply with this status: the client reads it as one that
+        was sent."""
+        from httpx2 import AsyncClient, MockTransport, Response
+
+        reply = Response(status, content=json.dumps(payload))
+        async with AsyncClient(transport=MockTransport(lambda _: reply)) as replying:
+            client = self.client.with_options(http_client=replying, max_retries=0)
+            try:
+                await client.post(self.model.path, cast_to=Response)
+            except self.model.sdk.APIStatusError as error:
+                return self.model.failure_of(error)
+        raise InvalidResponse(f"HTTP {status} in a batch")
 
     def _fail(self, name: str, kind: str, message: str) -> None:
         for index in self.indices.pop(name, []):
