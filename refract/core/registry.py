@@ -31,7 +31,6 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "engines": {
         "refract.commands": ("estimate",),
-        "refract.sending": ("batch",),
     },
     "exact": {
         "refract.arithmetics": ("exact",),

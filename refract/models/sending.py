@@ -88,9 +88,6 @@ class LiveRun:
             calls = "a call that is" if left == 1 else f"up to {left} calls that are"
             say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)
 
-    def finish(self) -> None:
-        """Nothing is left."""
-
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""
         cost = self.model.most_cost(body)

@@ -344,7 +344,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         origins = {}
         for key, record in self._select(query, keys):
             if record not in runs:
-                runs[record] = _kept(record, ORIGIN)
+                runs[record] = _kept(record)
             origin = runs[record]
             if origin is not None:
                 origins[key] = origin
@@ -354,7 +354,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         """What speaks for the answers to some requests, where that is known."""
         states = {}
         for key, checksum, text, stated in self._select(STATES, keys):
-            states[key] = AnswerState(checksum, _kept(text, CERTIFICATE), stated)
+            states[key] = AnswerState(checksum, _kept(text), stated)
         return states
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
@@ -393,11 +393,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(query)
 
 
-def _kept(text: object, form: Mapping[str, Any]) -> Any:
-    """What a cell holds as JSON; None where it is empty, damaged, or of another form."""
+def _kept(text: object) -> Any:
+    """The JSON object in a cell; None where it is empty or damaged."""
     with contextlib.suppress(TypeError, ValueError):
         value = json.loads(cast(str, text))
-        return value if has_form(value, form) else None
+        return value if isinstance(value, dict) else None
     return None
 
 

@@ -233,9 +233,7 @@ class Reader:
                 prepare(self.folder)
         # The environment is everybody's: nothing is installed into it.
         line = re.sub("^pip install .*", "true", line)
-        # A batch is looked at twice a minute; this server's is done at once. The clone's suite is judged
-        # by rules, what is shown of the default one is not.
-        line = line.replace("--set mode=batch", "--set mode=batch --set batch_poll=0.02")
+        # The clone's suite is judged by rules, what is shown of the default one is not.
         line = line.replace("--model smollm2_135m", "--model smollm2_135m --judge refusal")
         done = subprocess.run(
             ["bash", "-c", line],

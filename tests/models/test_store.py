@@ -145,14 +145,15 @@ def test_damaged_cells_beside_an_answer_say_nothing_of_it(path, value):
     certificate = {"bound": 0.1, "margin": 1.0, "float64": 0, "ties": 0}
     with ResponseStore(path) as store:
         store.put([("k", replace(ANSWER, origin=origin, certificate=certificate))])
-        assert store.whole(["k"])["k"].certificate == certificate
+        assert store.certificates(["k"]) == {"k": certificate}
     execute(path, "UPDATE runs SET record = ?", value)
     execute(path, "UPDATE states SET certificate = ?", value)
     with ResponseStore(path) as store:
-        assert store.whole(["k"]) == {"k": ANSWER}
+        assert (store.certificates(["k"]), store.origins(["k"])) == ({}, {})
+        assert store.get(["k"]) == {"k": ANSWER}
     execute(path, "UPDATE answers SET answer = ?", value)
     with ResponseStore(path) as store:
-        assert store.whole(["k"]) == {}
+        assert store.get(["k"]) == {}
 
 
 def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):
