@@ -9,7 +9,6 @@ from refract.rates import fields_of
 from refract.rates.clean_prompts import pair_table, suite_metrics
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.robustness import attack_table, language_table
-from refract.rates.sampled import variant_table
 from refract.statistics.proportions import wilson
 
 LOOPHOLE, OVER = "language_loophole_rate", "language_over_refusal_rate"
@@ -107,7 +106,7 @@ def test_rows_whose_pair_and_item_are_blank_are_no_translations_and_no_attacks(b
     outcomes["None"] = Counted("refusal", "None")
     suite = CountedSuite(rows, outcomes)
     assert rates(rows, outcomes) == {}
-    assert attack_table(suite) == pair_table(suite) == variant_table(suite) == []
+    assert attack_table(suite) == pair_table(suite) == []
 
 
 def test_styles_of_one_request_are_held_against_their_own_original():
