@@ -89,9 +89,6 @@ class SuiteSettings(Settings):
         None,
         description="column whose equal values mark rows that resemble each other; null: `pair_id`",
     )
-    source_language: str | None = Field(
-        None, description="language that translations are compared with; null: `en`"
-    )
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )

@@ -67,7 +67,6 @@ KEPT_SETTINGS = (
     "max_unjudged",
     "protocol",
     "samples",
-    "source_language",
     "template",
     "thresholds",
     "tools",
