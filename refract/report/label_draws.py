@@ -59,9 +59,8 @@ def label_draw(
     view: View, line: SuiteLine, answers: list[JudgedAnswer], data: PageData
 ) -> LabelDraw:
     """What is to be labelled of one model's judged answers to one suite."""
-    model = view.titles.model(line.model)
-    suite = view.titles.suite(line.suite)
-    named = data.names["model"].index(model), data.names["suite"].index(suite)
+    suite = view.label(line.suite)
+    named = data.names["model"].index(line.model), data.names["suite"].index(suite)
     columns = zip(data.columns["model"], data.columns["suite"], data.columns["id"], strict=True)
     places = {}
     for place, (its_model, its_suite, id_) in enumerate(columns):
@@ -75,7 +74,7 @@ def label_draw(
     ids = {answer.key: answer.prompt_id for answer in answers}
     written = [name for name in drawn[0] if name not in TEXTS]
     return LabelDraw(
-        model=model,
+        model=line.model,
         suite=suite,
         file=f"{line.model}.{line.suite}",
         options=f"--model {line.model} --suite {line.suite}",

@@ -203,7 +203,7 @@ MINE, TYPOS, PARROT = ("suites", "mine"), ("perturbations", "typos"), ("metadata
            "suites.mine names 'typos', which perturbations does not define; .* nothing")
           for value in (REMOVED, None)),
         (("metadata",), ["a"], "metadata must be a mapping of names .got .'a'"),
-        (("metadata", "sintetic"), {}, "metadata: no model or suite 'sintetic'; did you mean 'sy"),
+        (("metadata", "sintetic"), {}, "metadata: no model 'sintetic'; did you mean 'sy"),
         (("grid", "models"), ["sintetic"], "grid names 'sintetic', which models does n"),
         ((*MINE, "judges"), ["rulez"], "suites.mine names 'rulez', which j"),
         (("suites", 5), {}, "suites has the key 5, which must be a text; put it in quot"),
