@@ -20,7 +20,7 @@ SERIES = {
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    makers = (_refusal, _trade_off, _comparisons, _scaling)
+    makers = (_refusal, _trade_off, _scaling)
     return [figure for figure in (maker(view) for maker in makers) if figure.marks]
 
 
@@ -69,35 +69,6 @@ def _trade_off(view: View) -> Figure:
         ticks=(0, 0.25, 0.5, 0.75, 1),
         series=view.models,
         discrimination=(0.2, 0.4, 0.6, 0.8),
-    )
-
-
-def _comparisons(view: View) -> Figure:
-    """Paired differences between models, by suite and category."""
-    marks = []
-    for a, b, difference in view.near_compared:
-        if difference.value is not None:
-            mark = Mark(
-                difference.suite,
-                f"{b} − {a}",
-                difference.category,
-                difference.n,
-                difference.value,
-                difference.shown,
-                p=difference.p_adjusted,
-            )
-            marks.append(mark)
-    alpha = 1 - view.confidence
-    return Figure(
-        "comparisons",
-        marks,
-        "Models compared in pairs",
-        f"{view.reference} with every other model, and neighbours of the grid. Share "
-        "refused by one minus that by the other, as a line names them, on the same prompts; "
-        f"{_intervals(view)}. Filled: p ≤ {alpha:.2g} after Holm.",
-        "difference in the share refused",
-        ticks=(-1, -0.5, 0, 0.5, 1),
-        alpha=alpha,
     )
 
 
