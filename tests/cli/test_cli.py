@@ -151,9 +151,6 @@ def test_a_model_judges_by_one_flag(cli, suite):
             assert results["metrics"]["own"]["over_refusal_rate"] == 1
             judge = results["provenance"]["judges"]["llm"]
             assert (judge["kind"], judge["model"]) == ("llm_refusal", server.model())
-        assert cli(*synthetic(suite, *flags, "--judge-set", "model.max_tokens=99")).code == 0
-        judge = json.loads(Path("r.json").read_text())["provenance"]["judges"]["llm"]
-        assert judge["model"] == server.model() | {"max_tokens": 99}
         write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": "How?", "response": HELP[0]}])
         given = ["--in", "rows.jsonl", "--out", "v.jsonl", "--judge-model", "mine"]
         assert cli("judge", *given).code == 0
@@ -235,9 +232,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge llm | name the model that judges with --judge-mod
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
-2 | RUN own.jsonl --judge-set model.max_tokens=9 | refusal asks no model; name one with --judge-model
-2 | RUN own.jsonl --judge-set colour=red | unknown key 'colour'
-2 | RUN own.jsonl --judge refusal --judge rules --judge-set a=1 | --judge-set is of one judge (got ref
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
 2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
