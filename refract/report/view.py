@@ -345,6 +345,6 @@ def _scores(path: Path) -> dict[str, dict[str, JudgeScore]]:
         if row["value"]:
             known = row["low"] and row["high"]
             interval = Interval(float(row["low"]), float(row["high"])) if known else None
-            score = JudgeScore(float(row["value"]), interval, int(row.get("n") or 0))
+            score = JudgeScore(float(row["value"]), interval, int(row["n"]))
             scores.setdefault(row["judge"], {})[row["measure"]] = score
     return scores
