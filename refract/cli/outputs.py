@@ -24,7 +24,7 @@ from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
 from refract.report.judge_notes import further_table, prompt_readers
 from refract.report.report_files import PAGE, REPORT, write_page
-from refract.report.view import View, read_titles
+from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
 from refract.results.sources import Side, read_side
@@ -45,9 +45,8 @@ def show(
     absent = without_results(root, models)
     about = decision_settings(root).estimand
     side, view = results_view(root, [model for model in models if model not in absent] or models)
-    titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
-    view = replace(view, rates=rates, titles=titles, estimand=about)
+    view = replace(view, rates=rates, estimand=about)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")

@@ -18,8 +18,8 @@ DEFAULT_THRESHOLDS = {INJECTION_SUCCESS.name: {"max": 0.5}}
 # Why a tested prompt may have no result: its answer could have changed or not.
 UNKNOWN = ("not_answered", "not_compared")
 # What of thresholds fails a build: one that is shown to be missed, that or one that unjudged answers
-# hide, or any that is not met (two names).
-FailOn = Literal["missed", "regression", "inconclusive", "undecided"]
+# hide, or any that is not met.
+FailOn = Literal["missed", "regression", "inconclusive"]
 
 
 def with_decisions(

@@ -151,9 +151,6 @@ def test_a_model_judges_by_one_flag(cli, suite):
             assert results["metrics"]["own"]["over_refusal_rate"] == 1
             judge = results["provenance"]["judges"]["llm"]
             assert (judge["kind"], judge["model"]) == ("llm_refusal", server.model())
-        assert cli(*synthetic(suite, *flags, "--judge-set", "model.max_tokens=99")).code == 0
-        judge = json.loads(Path("r.json").read_text())["provenance"]["judges"]["llm"]
-        assert judge["model"] == server.model() | {"max_tokens": 99}
         write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": "How?", "response": HELP[0]}])
         given = ["--in", "rows.jsonl", "--out", "v.jsonl", "--judge-model", "mine"]
         assert cli("judge", *given).code == 0
@@ -206,20 +203,12 @@ def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
 
 
-def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
-    cut = ("--set", "cut_off_rate=1")
-    done = cli(*synthetic(suite, *cut))
+def test_cut_off_answers_are_judged(cli, suite):
+    done = cli(*synthetic(suite, "--set", "cut_off_rate=1"))
     results = json.loads(Path("r.json").read_text())
     assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
     assert results["metrics"]["own"]["n"] == 20
     assert "20 of 20 answers were cut off at the token limit" in done.err
-    done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
-    assert "20 cut off" in done.out
-    assert "they are left out" in done.err
-    assert done.code == 1
-    assert done.err.splitlines()[-1] == "refract: none of 20 answers could be judged (20 cut off)"
-    results = json.loads(Path("r.json").read_text())
-    assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
 
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
@@ -243,9 +232,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge llm | name the model that judges with --judge-mod
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
-2 | RUN own.jsonl --judge-set model.max_tokens=9 | refusal asks no model; name one with --judge-model
-2 | RUN own.jsonl --judge-set colour=red | unknown key 'colour'
-2 | RUN own.jsonl --judge refusal --judge rules --judge-set a=1 | --judge-set is of one judge (got ref
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
 2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
