@@ -91,6 +91,38 @@ def test_a_part_that_is_no_text_is_an_error_that_keeps_the_others(api, parts):
 
 # Endings
 
+WORDS = {
+    "stop": [
+        "stop",
+        "end_turn",
+        "stop_sequence",
+        "eos_token",
+        "STOP",
+        "tool_calls",
+        "function_call",
+    ],
+    "length": ["length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"],
+    "content_filter": ["recitation", "sensitive", "content_filter: PROHIBITED_CONTENT"],
+    "loop": ["repetition"],
+}
+
+
+@pytest.mark.parametrize("api", ["chat", "anthropic"])
+def test_an_ending_is_known_by_the_words_of_each_server_and_another_is_an_error(api):
+    for ending, words in WORDS.items():
+        for word in words:
+            assert read(api, reply(api, [SAID], word)) == Answer("Sure.", ending), word
+    for missing in (None, "", 5, ["stop"]):
+        payload = reply(api, [SAID])
+        place = payload["choices"][0] if api == "chat" else payload
+        place |= {"finish_reason": missing, "stop_reason": missing}
+        why, text = kept(api, payload)
+        assert (repr(missing) if missing else "without saying why") in why
+        assert text == "Sure."
+    payload = {"choices": [{"message": {"content": "Sure."}}], "content": [SAID]}
+    assert kept(api, payload) == ("the completion ended without saying why", "Sure.")
+
+
 HALF = {"type": "text", "text": "Sure, ha"}
 REFUSED = {"type": "refusal", "refusal": " No."}
 
@@ -139,6 +171,72 @@ def test_an_answer_that_may_be_thinking_is_kept_in_its_error():
 )
 def test_a_refusal_keeps_the_text_before_it(api, payload, text):
     assert read(api, payload) == Answer(text, "refusal")
+
+
+# Parts
+
+
+def items(*output: Any, **more: Any) -> dict[str, Any]:
+    """A reply of the Responses API of such items."""
+    return {"output": list(output), "status": "completed", **more}
+
+
+def item(*parts: Any, **more: Any) -> dict[str, Any]:
+    """A message among such items."""
+    return {"type": "message", "content": list(parts), **more}
+
+
+NEWER = {"type": "hologram", "data": "x"}
+HARMONY = "<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Sure."
+FAILED = {"error": {"code": "content_filter_error"}}
+THOUGHTS = {"type": "reasoning", "summary": [], "content": [{"text": "Hm."}]}
+CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_messages"}}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "expected"),
+    [
+        # Azure's filter leaves the message out; one that failed has filtered nothing.
+        ("chat", {"choices": [{"finish_reason": "content_filter"}]}, Answer("", "content_filter")),
+        ("chat", {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop",
+                               "content_filter_results": FAILED}]}, Answer("hi")),
+        # A server that drops what is null.
+        ("chat", {"choices": [{"message": {"role": "assistant"}, "finish_reason": "stop"}]},
+         Answer("")),
+        ("chat", {"choices": [{"message": {"content": None}, "finish_reason": "stop",
+                               "native_finish_reason": "refusal"}]}, Answer("", "refusal")),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[]), Answer("Sure.")),
+        ("chat", message("", "tool_calls"), "unknown reason, 'tool_calls'"),
+        ("chat", message([{"type": "output_text", "output_text": "Sure."}]), Answer("Sure.")),
+        ("chat", message([{"type": "thinking", "thinking": [{"text": "Hm."}]}, SAID]),
+         Answer("Sure.", thinking="Hm.")),
+        ("chat", message(HARMONY), Answer("Sure.", thinking="Hm.")),
+        ("chat", message(None, reasoning_content="Sure."), "thinking and no answer"),
+        ("chat", message([{"type": "image"}]), "nothing but image"),
+        ("chat", message(None, audio={"transcript": "Sure."}), "nothing but audio"),
+        ("chat", {"choices": [{}, {}]}, "2 answers came to one request"),
+        ("anthropic", reply("anthropic", [], "model_context_window_exceeded"), Answer("", "length")),
+        # Between two calls of tools a model can think again; newer blocks are left out.
+        ("anthropic", reply("anthropic", [{"type": "thinking", "thinking": "Hm."}, SAID, NEWER,
+                                          {"type": "thinking", "thinking": ""},
+                                          {"type": "thinking", "thinking": "Oh."}]),
+         Answer("Sure.", thinking="Hm.\n\nOh.")),
+        # What newer servers send besides is left out, and is no answer where it is all there is.
+        ("responses", items(NEWER, {"id": 1}, item(NEWER, SAID)), Answer("Sure.")),
+        ("responses", items(NEWER), "nothing but hologram"),
+        ("responses", items(item(NEWER)), "nothing but hologram"),
+        ("responses", items(), Answer("")),
+        ("responses", items(item(SAID, phase="commentary"), item(SAID)), Answer("Sure.\n\nSure.")),
+        ("responses", items(THOUGHTS, item(SAID)), Answer("Sure.", thinking="Hm.")),
+        ("responses", items(item(SAID), **CUT), "for an unknown reason, 'max_messages'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parts_of_a_reply_are_read_as_what_they_are(api, payload, expected):
+    if isinstance(expected, Answer):
+        assert read(api, payload) == expected
+    else:
+        assert expected in kept(api, payload)[0]
 
 
 # Calls
@@ -225,12 +323,6 @@ def test_thinking_that_cannot_be_read_is_said_and_costs_no_answer(stated, capsys
     )
 
 
-def items(*output: Any, status: str = "completed") -> dict[str, Any]:
-    """A reply of the Responses API of such items."""
-    details = {"reason": "max_output_tokens"}
-    return {"output": list(output), "status": status, "incomplete_details": details}
-
-
 THOUGHT = {"type": "thinking", "thinking": "Hm."}
 REASONED = {"type": "reasoning", "summary": [{"text": "Hm."}]}
 
@@ -257,7 +349,12 @@ def test_thinking_alone_that_ended_by_itself_is_an_error(api, payload, got):
     [
         ("chat", message("", "length", reasoning="Hm.")),
         ("anthropic", reply("anthropic", [THOUGHT], "max_tokens")),
-        ("responses", items(REASONED, status="incomplete")),
+        (
+            "responses",
+            items(
+                REASONED, status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+            ),
+        ),
     ],
     ids=["chat", "anthropic", "responses"],
 )
