@@ -18,18 +18,20 @@ NUMBERS = ("0.16 [0.11, 0.23] †", "-0.752 [-0.836, -0.668]", "4e-25", "—", "
 PROSE = "an odd sentence of more than thirty-two characters, wrapped where it has blanks"
 
 
+@pytest.mark.parametrize("rule", [True, False])
 @pytest.mark.parametrize("width", [40, 80, None])
 def test_no_number_and_no_name_is_cut_and_prose_is_wrapped_in_a_terminal(
-    capsys, monkeypatch, width
+    capsys, monkeypatch, width, rule
 ):
     if width:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(width))
     rows = [[name, number, PROSE] for name, number in zip(NAMES, NUMBERS, strict=True)]
-    printing.print_table(["name", "number", "why"], rows)
+    printing.print_table(["name", "number", "why"], rows, rule=rule)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    gap = "  " if rule else "  +"
     for name, number in zip(NAMES, NUMBERS, strict=True):
-        assert re.search(rf"^{re.escape(name)} .*{re.escape(number)}  \S", shown, re.M)
+        assert re.search(rf"^{re.escape(name)} .*{re.escape(number)}{gap}\S", shown, re.M)
     assert (PROSE in shown) == (width is None)
     assert shown.count("blanks") == len(rows)
 
