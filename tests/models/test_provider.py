@@ -468,16 +468,6 @@ def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message, 
     assert message in lost.error["message"]
 
 
-def test_a_server_that_fails_on_and_on_ends_the_run():
-    with FaultServer(retry_after="0.01") as server:
-        adapter = model(server, max_retries=2, max_concurrency=8)
-        answers = adapter.answer([ask("hi"), *(ask(f"[[throttle]] {n}") for n in range(90))])
-        assert next(answers)[1].response == "echo: hi"
-        with pytest.raises(AdapterError, match="32 calls in a row failed, the last with HTTP 429"):
-            list(answers)
-        assert server.arrived <= 1 + 6 * (32 + 8)
-
-
 @both
 @pytest.mark.parametrize("fault", ["key", "forbidden"])
 def test_a_rejected_key_stops_at_once_without_showing_it(
