@@ -240,7 +240,6 @@ WRONG = r"""
 2 | models | No such command 'models'; … there are: models fetch
 2 | cache sice | No such command 'sice'; there are: info, clear, import
 2 | RUN own.jsonl --temperature hot | '--temperature' … (got 'hot')
-2 | compare --format xml | '--format' … (got 'xml')
 2 | export --out x | refract: / … holds no params.yaml: name results files
 2 | run --suite own.jsonl | Missing option '--out'
 2 | run --suite own.jsonl --out r.json | name a model of params.yaml with
@@ -282,9 +281,7 @@ WRONG = r"""
 2 | compare absent.json own.jsonl | no file absent.json; results are what
 2 | compare absent own.jsonl | 'absent' is not a file … holds no params.yaml … results are what `refract
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
-2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
-1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
 
 
