@@ -205,6 +205,7 @@ class Provider(Model):
     whose calls are at the server, and not between two tries."""
 
     PACKAGE: ClassVar[str]
+    RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
     runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
@@ -397,13 +398,11 @@ class Provider(Model):
         reached or fails on and on, after the answers until then."""
         from anyio.from_thread import start_blocking_portal
 
-        from refract.models.sending import LiveRun
-
         if not requests:
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = LiveRun(self, requests, items.put)
+        run = self.RUN(self, requests, items.put)
 
         async def work() -> None:
             try:

@@ -437,8 +437,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
                 fates.append(Fates(name, group.suite, group.category, group.fates))
     not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
-        reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
-        raise ResultsError(f"nothing to compare: {reasons}")
+        none = "no prompt has the same suite, id, text and category on both sides"
+        raise ResultsError(f"nothing to compare: {'; '.join(not_compared) or none}")
     differences = []
     for name, difference in zip(names, compare_groups(groups, settings), strict=True):
         differences.append(replace(difference, model=name))

@@ -282,7 +282,7 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tm
         (("HEAD~2",), "no results of changed, sampling of commit"),
         ((tmp_path,), "holds no params.yaml"),
         ((odd,), "not an outcomes table: it lacks source_id, category.*NAME.outcomes.csv"),
-        ((other, "HEAD:changed"), "no prompt is on both sides with the same text"),
+        ((other, "HEAD:changed"), "no prompt has the same suite, id, text and category"),
         ((other, "HEAD"), "no model is on both sides: A has other, B has changed, sampling"),
         ((broken,), "not a results file of refract run"),
         ((tmp_path / "other",), "is not a file"),
