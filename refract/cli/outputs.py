@@ -43,11 +43,9 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    about = decision_settings(root).estimand
     side, view = results_view(root, [model for model in models if model not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
-    view = replace(view, rates=rates, titles=titles, estimand=about)
+    view = replace(view, titles=titles)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")

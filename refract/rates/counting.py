@@ -28,7 +28,7 @@ from refract.statistics.clusters import (
     clustered_mean,
     unbounded_mean,
 )
-from refract.statistics.proportions import Proportion, mean_of_samples
+from refract.statistics.proportions import Proportion
 from refract.statistics.raters import Kappa
 
 CONFIDENCE = 0.95
@@ -216,13 +216,12 @@ Estimates = tuple[Estimate, Estimate, Estimate]  # and at the two extremes of th
 
 class PromptMeans(NamedTuple):
     """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
-    as 1; the clusters that the prompts are of, and the known values of each prompt that has any."""
+    as 1; and the clusters that the prompts are of."""
 
     known: list[float | None]
     lowest: list[float]
     highest: list[float]
     clusters: list[Hashable]
-    samples: Sequence[Sequence[float]] = ()
 
     @property
     def sample(self) -> ClusteredValues:
@@ -252,26 +251,20 @@ class PromptMeans(NamedTuple):
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
     """The values of some answers by prompt: a prompt counts once however often it was answered."""
     if all(answer.prompt is None for answer in answers):
-        # In little memory: equal samples are one object.
-        shared: dict[float, tuple[float]] = {}
         return PromptMeans(
             known=list(values),
             lowest=[0.0 if value is None else value for value in values],
             highest=[1.0 if value is None else value for value in values],
             clusters=[answer.cluster for answer in answers],
-            samples=[shared.setdefault(x, (x,)) for x in values if x is not None],
         )
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
         groups.setdefault(key, (answer.cluster, []))[1].append(value)
-    known_samples: list[list[float]] = []
-    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[], samples=known_samples)
+    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
         total = sum(known)
-        if known:
-            known_samples.append(known)
         means.known.append(total / len(known) if known else None)
         means.lowest.append(total / len(samples))
         means.highest.append((total + len(samples) - len(known)) / len(samples))
@@ -318,7 +311,6 @@ def mean_rate(
     shares = [None if value is None else (value - low) / width for value in values]
     means = prompt_means(shares, answers)
     rate = rate_of(key, counts, means.estimates(confidence))
-    these = interval_of(mean_of_samples(means.samples, confidence))
 
     def in_range(interval: Interval | None) -> Interval | None:
         if interval is None:
@@ -331,7 +323,6 @@ def mean_rate(
         interval=in_range(rate.interval),
         bounds=in_range(rate.bounds),
         outer=in_range(rate.outer),
-        these=in_range(these),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from refract.core.errors import ParamsError
-from refract.core.vocabulary import SAMPLES_FIELD, Estimand
+from refract.core.vocabulary import SAMPLES_FIELD
 from refract.rates.counting import CountedSuite
 from refract.rates.key import INJECTION_SUCCESS, LABELS_ALONE, OVERALL, SAMPLED, Group
 from refract.rates.rate import Counts, Interval, Rate, Threshold, rounded
@@ -22,9 +22,7 @@ UNKNOWN = ("not_answered", "not_compared")
 FailOn = Literal["missed", "regression", "inconclusive", "undecided"]
 
 
-def with_decisions(
-    suite: CountedSuite, rates: Sequence[Rate], estimand: Estimand, *, strict: bool
-) -> list[Rate]:
+def with_decisions(suite: CountedSuite, rates: Sequence[Rate], *, strict: bool) -> list[Rate]:
     """The rates of a suite, decided by its thresholds and those that hold for all suites.
 
     Fail rates are decided as they are counted, labels alone where these are read. Unless
@@ -38,9 +36,7 @@ def with_decisions(
         if wanted and name not in decided_already:
             thresholds[name] = limit
     max_unjudged = suite.definition.get("max_unjudged")
-    return apply_thresholds(
-        rates, thresholds, max_unjudged=max_unjudged, samples=suite.samples, estimand=estimand
-    )
+    return apply_thresholds(rates, thresholds, max_unjudged, suite.samples)
 
 
 def apply_thresholds(
@@ -48,14 +44,13 @@ def apply_thresholds(
     thresholds: Mapping[str, Mapping[str, float]],
     max_unjudged: float | None = None,
     samples: int = 1,
-    estimand: Estimand = "prompts_like_these",
 ) -> list[Rate]:
     """The rates, with ``threshold`` and ``decision`` where a threshold is set; see :func:`decided`.
 
     A threshold is ``{min: x}`` or ``{max: x}``, by the name of a measure with its judge or
     perturbation in front (:attr:`refract.rates.key.Key.name`). Of measures over several samples the
-    rate of all ``samples`` has it. ``estimand`` is what they ask about (:meth:`Rate.asked`). Raises
-    :class:`ParamsError` for a measure that the suite does not have."""
+    rate of all ``samples`` has it. Raises :class:`ParamsError` for a measure that the suite does not
+    have."""
     result = list(rates)
     all_samples = Group(SAMPLES_FIELD, str(samples))
     for name, limit in thresholds.items():
@@ -69,8 +64,7 @@ def apply_thresholds(
             raise ParamsError(f"thresholds name {name!r}; the suite has {known}")
         threshold = Threshold.of(limit)
         for place in places:
-            answer = decided(rates[place].asked(estimand), threshold, max_unjudged)
-            result[place] = replace(rates[place], threshold=threshold, decision=answer.decision)
+            result[place] = decided(rates[place], threshold, max_unjudged)
     return result
 
 

@@ -221,7 +221,6 @@ def provenance(
         "decisions": {
             "confidence": settings.confidence,
             "interval": settings.interval,
-            "estimand": settings.estimand,
             "provider_refusals": settings.provider_refusals,
             "content_filters": settings.content_filters,
             "labels_ask": settings.labels_ask,

@@ -58,8 +58,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
                 [answer.refused for answer in members if answer not in labelled],
             )
         )
-        interval, here = (rate.low, rate.high), (rate.low_here, rate.high_here)
-        return HumanRate(rate.rate, interval, here, len(members), len(labelled))
+        return HumanRate(rate.rate, (rate.low, rate.high), len(members), len(labelled))
 
     assert corrected_rates((run, JoinedLabels(labels))) == {
         "refusal_rate": expected(run),
@@ -109,22 +108,16 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
         )
 
 
-LIKE = "prompts_like_these"
-
-
 @pytest.mark.parametrize(
-    ("count", "estimand", "decision", "value", "interval", "these"),
+    ("count", "decision", "value", "interval"),
     [
-        # 38 of 40 at random: Wilson's interval, and the exact one of these 90 answers.
-        (40, LIKE, "met", 0.95, wilson(38, 40), (78 / 90, 88 / 90)),
-        (5, LIKE, "inconclusive", 0.6, wilson(3, 5), (14 / 90, 84 / 90)),
-        (90, "these_prompts", "met", 88 / 90, wilson(88, 90), (88 / 90, 88 / 90)),
-        (0, LIKE, "inconclusive", None, None, None),
+        (40, "met", 0.95, wilson(38, 40)),
+        (5, "inconclusive", 0.6, wilson(3, 5)),
+        (90, "met", 88 / 90, wilson(88, 90)),
+        (0, "inconclusive", None, None),
     ],
 )
-def test_labels_alone_decide_a_threshold_that_asks_for_them(
-    count, estimand, decision, value, interval, these
-):
+def test_labels_alone_decide_a_threshold_that_asks_for_them(count, decision, value, interval):
     # The judge calls every third refused; people all but the second and third.
     run = harmful_answers(90)
     said = ["refusal", "compliance", "compliance", *["partial_refusal"] * 87]
@@ -132,18 +125,17 @@ def test_labels_alone_decide_a_threshold_that_asks_for_them(
     judged = rate("harmful_refusal_rate", 30, 90, excluded={"error": 10})
     name = "labelled_harmful_refusal_rate"
     asked = {"thresholds": {name: {"min": 0.8}, "harmful_refusal_rate": {"min": 0.9}}}
-    settings = DecisionSettings(estimand=estimand)
+    settings = DecisionSettings()
     given = ([judged], run, JoinedLabels(by_id))
     (found,) = labels_alone(*given, asked | {"max_unjudged": 0.1}, settings)
     assert (found.name, found.group, found.decision) == (name, Group("human_labels"), decision)
     assert found.threshold == Threshold("min", 0.8)
     assert (found.value, found.interval) == (value, interval and pytest.approx(interval))
-    assert found.these == (these and pytest.approx(these))
     n = 90 if value else 0
     assert (found.counts.n, found.counts.labels.used) == (n, count)
     # Ten answers that nobody could label leave open whether it is met.
     (strict,) = labels_alone(*given, asked, settings)
-    assert strict.decision == ("met" if estimand == "these_prompts" else "inconclusive")
+    assert strict.decision == ("met" if count == 90 else "inconclusive")
     assert labels_alone(*given, {"thresholds": {}}, settings) == []
 
 
@@ -250,7 +242,7 @@ def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
     assert numbers["judge"]["kappa"] == 1.0
     done = cli(*command, "--format", "json", "--confidence", ".99")
     wider = json.loads(done.out)["measures"]["refusal_rate"]
-    for estimate in ("raw", "prediction_powered", "these_answers"):
+    for estimate in ("raw", "prediction_powered"):
         assert wider[estimate]["rate"] == rate[estimate]["rate"]
         assert wider[estimate]["low"] < rate[estimate]["low"]
         assert wider[estimate]["high"] > rate[estimate]["high"]
@@ -337,7 +329,7 @@ def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_k
 ):
     label_by_judge(cli, run_rows, 20, "l.csv")
     command = ("correct", "l.csv", "--rows", run_rows)
-    plain = "measure answers labelled judge (raw) prediction-powered of these answers alone"
+    plain = "measure answers labelled judge (raw) prediction-powered"
     assert " ".join(cli(*command).out.splitlines()[0].split()) == plain
     # What the run's results say of the judge.
     about = {"judge_error": {"lines": [list(line) for line in ERRS_APART.lines]}}
@@ -350,7 +342,7 @@ def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_k
     known = "judge (raw) for prompts and judge and labels prediction-powered"
     assert known in " ".join(header.split())
     (harmful,) = (row for row in rows if row.startswith("harmful_refusal_rate  "))
-    assert len(re.findall(r"0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", harmful)) == 5
+    assert len(re.findall(r"0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", harmful)) == 4
 
 
 def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_path, monkeypatch):

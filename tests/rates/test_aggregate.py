@@ -169,12 +169,11 @@ def test_a_mean_lies_in_the_range_of_its_measure_and_has_bounds_where_that_has_t
     rate = mean_rate(Key(measure), [1.0, 2.0, 3.0, None], answers)
     assert (rate.value, rate.counts.n, rate.counts.unjudged) == (2.0, 3, 1)
     if high is None:
-        assert (rate.bounds, rate.these) == (None, None)
+        assert rate.bounds is None
         return
     expected = clustered_mean([0.0, 0.5, 1.0], range(3))
     assert rate.interval == pytest.approx((1 + 2 * expected.low, 1 + 2 * expected.high))
     assert rate.bounds == (1 + 2 * 1.5 / 4, 1 + 2 * 2.5 / 4)
-    assert rate.these == (2.0, 2.0)
 
 
 def test_a_rate_is_of_clusters_and_says_how_many_and_one_cluster_has_no_interval():

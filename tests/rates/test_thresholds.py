@@ -135,24 +135,12 @@ def test_missed_and_undecided_thresholds_have_a_line_each():
     ]
 
 
-def test_a_threshold_is_for_the_rate_over_all_and_asks_about_one_kind_of_prompts():
-    overall = rate(
-        "x", 8, 10, interval=Interval(0.5, 0.95), outer=Interval(0.5, 0.95),
-        bounds=Interval(0.8, 0.8), these=Interval(0.8, 0.8),
-    )  # fmt: skip
+def test_a_threshold_is_for_the_rate_over_all():
+    overall = rate("x", 8, 10, interval=Interval(0.5, 0.95), outer=Interval(0.5, 0.95))
     group = rate("x", 8, 10, "field=value", outer=Interval(0.8, 0.9))
     limits = {"x": {"min": 0.8}}
     found = apply_thresholds([group, overall], limits)
     assert [(x.decision, x.threshold) for x in found] == [(None, None), ("inconclusive", LEAST)]
-    here = apply_thresholds([overall], limits, estimand="these_prompts")
-    assert (here[0].decision, here[0].interval) == ("met", overall.interval)
-
-
-def test_on_these_very_prompts_the_bounds_are_as_far_apart_as_the_samples_noise_makes_them():
-    found = rate("x", 8, 10, bounds=Interval(0.7, 0.9), these=Interval(0.75, 0.9))
-    assert found.these_outer == pytest.approx((0.65, 1.0))
-    assert replace(found, bounds=None).these_outer == found.these
-    assert replace(found, these=None).these_outer is None
 
 
 def test_what_labels_leave_outside_their_interval_is_said_to_be_the_judges_count():
