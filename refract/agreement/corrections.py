@@ -262,7 +262,7 @@ def labels_alone(
                 bounds=_outer(Interval(share.rate, share.rate), share.n, unjudged),
                 outer=_outer(share.interval, share.n, unjudged),
             )
-        table.append(decided(rate, Threshold.of(limit), definition.get("max_unjudged")))
+        table.append(decided(rate, Threshold.of(limit)))
     return table
 
 
@@ -379,9 +379,7 @@ def _verdict_labels(
     return VerdictLabels(refused / sum(weights), alike * apart)
 
 
-def with_labels(
-    rates: Sequence[Rate], intervals: Mapping[str, Interval], max_unjudged: float | None = None
-) -> list[Rate]:
+def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> list[Rate]:
     """Rates over whole suites of which those that human labels of the run correct have the interval
     of these (:func:`label_intervals`) for prompts and judge, and the decision that it gives."""
     corrected = []
@@ -391,6 +389,6 @@ def with_labels(
             outer = _outer(interval, rate.counts.n, rate.counts.unjudged)
             rate = replace(rate, with_judge=WithJudge(interval, outer))
             if rate.threshold:
-                rate = decided(rate, rate.threshold, max_unjudged)
+                rate = decided(rate, rate.threshold)
         corrected.append(rate)
     return corrected

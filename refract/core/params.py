@@ -108,9 +108,6 @@ class SuiteSettings(Settings):
             "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
         },
     )
-    max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
-        None, description="share of unjudged answers up to which thresholds ignore their worst case"
-    )
     template: str | None = Field(
         None, description="text with {feature} in it, for rows with `features`"
     )

@@ -65,7 +65,6 @@ KEPT_SETTINGS = (
     "cut_off",
     "fields",
     "file",
-    "max_unjudged",
     "protocol",
     "samples",
     "source_language",

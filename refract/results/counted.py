@@ -127,7 +127,7 @@ def count_suite(
             intervals, gainsaid = label_intervals(
                 answers.judged, answers.labels, error, settings.confidence
             )
-            rates = with_labels(rates, intervals, suite.get("max_unjudged"))
+            rates = with_labels(rates, intervals)
             warnings += gainsaid_notes(gainsaid)
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings

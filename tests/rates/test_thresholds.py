@@ -14,7 +14,6 @@ from refract.rates.thresholds import (
     explained,
     hidden_by_unjudged,
     threshold_warnings,
-    unjudged_share,
 )
 from refract.report.wording import plain_estimate, short_text
 from tests.builders import rate
@@ -45,24 +44,15 @@ def test_the_limit_is_met_where_the_whole_interval_is_on_its_side(threshold, int
     assert str(threshold) == (">= 0.8" if threshold is LEAST else "<= 0.2")
 
 
-def test_the_share_that_is_not_known_counts_unjudged_answers_and_untested_prompts():
-    untested = {"clean_not_judged": 7, "not_injected": 5, "not_answered": 2, "not_compared": 1}
-    assert unjudged_share(Counts(3, 6, excluded=unjudged(1))) == 1 / 7
-    assert unjudged_share(Counts(3, 6, excluded=unjudged(1), untested=untested)) == 4 / 10
-    assert unjudged_share(Counts(0, 0)) == 0.0
-
-
-def test_unjudged_answers_decide_at_their_worst_unless_they_are_few_enough():
+def test_unjudged_answers_decide_at_their_worst():
     found = rate(
         "rate", 90, 100, excluded=unjudged(25), interval=Interval(0.85, 0.95),
         outer=Interval(0.65, 0.97),
     )  # fmt: skip
     assert decided(found, LEAST).decision == "inconclusive"
-    assert decided(found, LEAST, 0.19).decision == "inconclusive"
     said = "25 answers not judged, with which it could be [0.6500, 0.9700]"
     assert explained(decided(found, LEAST)).endswith(said)
-    assert decided(found, LEAST, 0.2).decision == "met"
-    assert decided(replace(found, counts=Counts(0, 0)), LEAST, 0.2).decision == "inconclusive"
+    assert decided(replace(found, counts=Counts(0, 0)), LEAST).decision == "inconclusive"
 
 
 def test_a_noise_floor_goes_before_the_judges_error_and_that_before_prompts_alone():
