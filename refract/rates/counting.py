@@ -22,12 +22,7 @@ from refract.core.types import (
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
-from refract.statistics.clusters import (
-    Clustered,
-    ClusteredValues,
-    clustered_mean,
-    unbounded_mean,
-)
+from refract.statistics.clusters import Clustered, ClusteredValues, clustered_mean
 from refract.statistics.proportions import Proportion
 from refract.statistics.raters import Kappa
 
@@ -237,11 +232,8 @@ class PromptMeans(NamedTuple):
     def estimates(
         self, confidence: float
     ) -> tuple[Clustered | None, Clustered | None, Clustered | None]:
-        """Their mean, and that at the least and at the most which the unknown allow; of means
-        without ends the mean alone."""
+        """Their mean, and that at the least and at the most which the unknown allow."""
         mean = self.sample.mean(confidence)
-        if not self.lowest:
-            return mean, None, None
         if self.lowest == self.known == self.highest:
             return mean, mean, mean
         lower = clustered_mean(self.lowest, self.clusters, confidence)
@@ -300,13 +292,11 @@ def mean_rate(
 
     Values lie in the range of the key's measure. Several samples of one prompt enter as the
     prompt's mean. What is unknown is excluded under the answer's outcome, and at either end of the
-    range in the bounds; a measure without a range has none."""
+    range in the bounds."""
     counts = counts_of(answers, [value is not None for value in values], successes)
     low, high = key.measure.low, key.measure.high
-    if low is None or high is None:
-        sample = prompt_means(values, answers).sample
-        mean = unbounded_mean(sample.values, sample.clusters, confidence)
-        return rate_of(key, counts, (mean, None, None))
+    assert low is not None  # of every measure that is counted
+    assert high is not None
     width = high - low
     shares = [None if value is None else (value - low) / width for value in values]
     means = prompt_means(shares, answers)

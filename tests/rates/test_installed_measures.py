@@ -13,13 +13,14 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
+from refract.statistics.clusters import clustered_mean
 from tests.builders import SMALL_PARAMS, suite_rows
 
 MODULE = '''
 from refract.rates.counting import mean_rate
 from refract.rates.key import Group, Key, Measure
 
-WORDS = Measure("prompt_words", "none", "words asked", low=None, high=None, count="worded:words")
+WORDS = Measure("prompt_words", "none", "words asked", high=20.0, count="worded:words")
 
 
 def words(suite):
@@ -67,10 +68,9 @@ def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(inst
         "helpful": 10.5,
     }
     rate = found[""]
-    assert (rate.counts.n, rate.bounds, rate.with_judge) == (12, None, None)
-    assert rate.interval.low < 7.5 < rate.interval.high
-    # Student's t of twelve lengths of which each is a cluster.
-    assert rate.interval == pytest.approx((7.5 - 2.290858, 7.5 + 2.290858), abs=1e-5)
+    assert (rate.counts.n, rate.bounds, rate.with_judge) == (12, (7.5, 7.5), None)
+    expected = clustered_mean([words / 20 for words in range(2, 14)], range(12))
+    assert rate.interval == pytest.approx((20 * expected.low, 20 * expected.high))
     assert before.results()["metrics"]["s"]["prompt_words"] == 7.5
     row = rate_to_row(rate)
     assert (row["measure"], row["rate"]) == ("prompt_words", 7.5)
@@ -102,9 +102,11 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
          "'over_refusal_rate' would be two numbers"),
         ("worded:words", "worded:lost", lambda: evaluated(rows()),
          "count 'worded:lost' cannot be imported"),
+        ("high=20.0", "high=None", lambda: check_definitions(SMALL_PARAMS),
+         "measure 'prompt_words' needs both ends of its range, low and high"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_taken_and_a_function_that_is_not_there_are_errors(
+def test_a_name_that_is_taken_and_a_function_or_a_range_that_is_not_there_are_errors(
     install, old, new, use, message
 ):
     install("worded", POINTS, MODULE.replace(old, new))
