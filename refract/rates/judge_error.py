@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import exp, inf
+from math import exp
 from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
@@ -38,6 +38,9 @@ DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
 # steps up to the largest, finer towards 0.
 LARGEST_DEVIATION, DEVIATIONS = 3.0, 24
+# What is taken of both deviations before any is seen: half-normal (Röver et al. 2021, Research
+# Synthesis Methods 12:448, of log odds ratios).
+PRIOR = 0.5
 # Deviations of the priors of intercept, slope over the logit of people's rate, and what harmful
 # prompts add. With a slope of -½ for misses and ½ for false alarms the wrong verdicts are in
 # proportion to the deviation of people's labels, √(q(1 - q)).
@@ -71,27 +74,6 @@ class ModelCounts(NamedTuple):
     def answers(self) -> int:
         """Of how many answers it tells."""
         return self.refused + self.complied
-
-
-class Prior(NamedTuple):
-    """What is taken of both deviations before any is seen, on a logit scale: half-normal, or half
-    of Student's t with so many degrees of ``freedom`` (Röver et al. 2021, Research Synthesis
-    Methods 12:448, of log odds ratios)."""
-
-    scale: float
-    freedom: float = inf
-
-    def log_density(self, deviation: Any) -> Any:
-        """Up to a constant."""
-        import numpy as np
-
-        squared = (deviation / self.scale) ** 2
-        if self.freedom == inf:
-            return -squared / 2
-        return -(self.freedom + 1) / 2 * np.log1p(squared / self.freedom)
-
-
-HALF_NORMAL = Prior(scale=0.5)
 
 
 class _ErrorRate(NamedTuple):
@@ -140,10 +122,11 @@ class JudgeError:
     kind of prompt, with effects of source and of model within source (a random-effects
     meta-analysis of proportions with a normal approximation: Stijnen, Hamza & Özdemir 2010,
     Statistics in Medicine 29:3046). Where prompts are mixed, the lines over all prompts of a model
-    are used in place of those by kind."""
+    are used in place of those by kind. ``prior`` is the scale of the half-normal prior on the
+    deviations of both effects."""
 
     lines: tuple[ModelCounts, ...]
-    prior: Prior = HALF_NORMAL
+    prior: float = PRIOR
 
     @classmethod
     def read(cls, facts: Mapping[str, Any] | None) -> JudgeError | None:
@@ -283,7 +266,7 @@ class _Posterior(NamedTuple):
 
 
 def _posterior(
-    counts: Sequence[tuple[ModelCounts, int, int]], prior_slope: float, prior: Prior
+    counts: Sequence[tuple[ModelCounts, int, int]], prior_slope: float, prior: float
 ) -> _Posterior:
     """``counts`` are how many verdicts were wrong, of how many, by line."""
     import numpy as np
@@ -310,7 +293,8 @@ def _posterior(
     whole = covariance + design @ np.linalg.inv(precisions) @ design.T
     distance = (residuals.T @ np.linalg.solve(whole, residuals))[:, 0, 0]
     likely = -(np.linalg.slogdet(whole)[1] + distance) / 2
-    likely += prior.log_density(cells[:, 0]) + prior.log_density(cells[:, 2])
+    squares = (cells[:, 0] / prior) ** 2, (cells[:, 2] / prior) ** 2
+    likely += -squares[0] / 2 + -squares[1] / 2
     weights = np.exp(likely - likely.max()) * cells[:, 1] * cells[:, 3]
     return _Posterior(between, within, weights, coefficients, spread)
 

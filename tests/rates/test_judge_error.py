@@ -9,7 +9,6 @@ import pytest
 
 from refract.rates.judge_error import (
     JudgeError,
-    Prior,
     mixture_quantile,
     part_of,
     people_interval,
@@ -94,13 +93,12 @@ def test_bounds_have_intervals_of_their_own():
 
 
 def test_the_prior_says_how_far_the_next_source_may_lie_from_those_seen():
-    priors = [Prior(0.25), Prior(0.5), Prior(0.5, freedom=3), Prior(1.0)]
     widths = []
-    for prior in priors:
+    for prior in (0.25, 0.5, 1.0):
         low, high = of(JudgeError(ERRS_APART.lines, prior), alone(0.5))
         widths.append(high - low)
     assert widths == sorted(widths)
-    assert of(ERRS_APART, alone(0.5)) == of(JudgeError(ERRS_APART.lines, Prior(0.5)), alone(0.5))
+    assert of(ERRS_APART, alone(0.5)) == of(JudgeError(ERRS_APART.lines, 0.5), alone(0.5))
 
 
 def test_harmful_prompts_have_their_own_errors():
