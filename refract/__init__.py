@@ -1,8 +1,8 @@
 """Refract measures how often language models refuse, and how far perturbed prompts bend answers.
 
-``measure`` a model on suites, ``judge`` answers that already exist, ``validate`` judges against
-human labels, ``compare`` two results, ``load_results`` of a project or a run, and ``checks`` of a
-model on a DataFrame. Errors that a user can mend are ``RefractError``.
+``measure`` a model on suites, ``judge`` answers that already exist, ``compare`` two results,
+``load_results`` of a project or a run, and ``checks`` of a model on a DataFrame. Errors that a user
+can mend are ``RefractError``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from refract import checks
-    from refract.api import Comparison, compare, judge, measure, validate
+    from refract.api import Comparison, compare, judge, measure
     from refract.core.errors import RefractError
     from refract.results import Results, load_results
 
@@ -24,7 +24,6 @@ __all__ = [
     "judge",
     "load_results",
     "measure",
-    "validate",
 ]
 
 # Where each name is found. It is imported when it is used, so that `import refract` costs nothing.
@@ -36,7 +35,6 @@ _OFFERED = {
     "judge": "refract.api",
     "load_results": "refract.results",
     "measure": "refract.api",
-    "validate": "refract.api",
 }
 
 

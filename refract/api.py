@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, overload
 
 from refract.agreement.label_files import response_sha256
-from refract.agreement.labelled_files import labelled_rows, labels_of, shown_counts, spelt
-from refract.agreement.ledger import worst_first
-from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import check_ids, id_text, read_log
 from refract.core.jsonl import has_form
@@ -25,7 +22,6 @@ from refract.evaluate import (
     read_suites,
     rows_sha256,
 )
-from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, reading_warnings, with_calls_judged
 from refract.judges.cases import Judge
 from refract.models import open_model
@@ -216,47 +212,6 @@ def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | 
     import pandas as pd
 
     return pd.DataFrame(verdicts, index=list(cast("pd.DataFrame", rows).index) * len(judges))
-
-
-def validate(
-    labelled: Rows,
-    judge: Judges = "refusal",
-    *,
-    positive: object = (),
-    map: Mapping[str, str] | None = None,
-    partial: Partial = "refusal",
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    """Measures judges against human labels, as ``refract judge validate`` does.
-
-    ``labelled`` are answers with ``response``, ``label``, perhaps ``prompt``, ``source`` and
-    ``model``; rows without a label or an answer are left out. ``positive``, a value or a list of
-    them, says which labels mean refused, or ``map`` which of ``refusal``, ``partial_refusal``,
-    ``compliance`` and ``degenerate`` each label is; ``partial`` is what a partial refusal counts as.
-    There is a row for each judge, source and model that answered, worst first: answers ``n``, both
-    rates of refusal, their ``gap`` with its interval, Cohen's κ with its interval, precision and
-    recall. Raises :class:`refract.core.errors.RefractError`.
-
-    >>> refract.validate(answers, ["refusal", "rules"], positive="yes")
-    """
-    import pandas as pd
-
-    if partial not in ("refusal", "compliance"):
-        raise UsageError(f"partial must be refusal or compliance (got {partial!r:.80})")
-    rows, left_out = labelled_rows(given_rows(labelled, "labelled"), source="labelled")
-    if not rows:
-        raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
-    values = positive if isinstance(positive, list | tuple) else [positive]
-    refused = [spelt(value) or "" for value in values]
-    truth = labels_of([row["label"] for row in rows], refused, map or {})
-    definitions = _judges(judge, find_project())
-    _, entries = measure_judges(
-        definitions, rows, truth, partial=partial, merged=bool(refused), confidence=confidence
-    )
-    numbers = [{**entry._asdict(), "gap": entry.gap} for entry in worst_first(entries)]
-    columns = ["judge", "source", "model", "n", "unjudged", "human_rate", "judge_rate", "gap"]
-    columns += ["gap_low", "gap_high", "kappa", "kappa_low", "kappa_high", "precision", "recall"]
-    return pd.DataFrame(numbers, columns=columns)
 
 
 def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> Comparison:

@@ -14,7 +14,6 @@ from refract.core.showing import say
 from refract.models import check_keys
 from refract.models.answering import (
     ANSWERS,
-    SHARDS,
     Count,
     answer_model,
     error_warning,
@@ -41,7 +40,7 @@ def main(name: str) -> None:
             {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites},
             store=store,
             seed=run_seed(params),
-            folders=[folder, ANSWERS / name, SHARDS / name],
+            folders=[folder, ANSWERS / name],
             fixed=read_object(Path("data/prompts/generation.json")),
             samples=read_object(Path("data/prompts/samples.json")),
         )

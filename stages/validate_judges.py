@@ -13,8 +13,6 @@ from refract.core.showing import say
 from refract.core.tables import write_table
 from refract.evaluate.judge_errors import (
     AGREEMENT_COLUMNS,
-    CONFUSION_COLUMNS,
-    GROUP_COLUMNS,
     check_pairs,
     validate,
 )
@@ -24,7 +22,7 @@ PAIRS = Path("data/validation/validation.jsonl")
 
 
 def main() -> None:
-    """Writes ``metrics/judges.json`` and the tables ``metrics/judges*.csv``."""
+    """Writes ``metrics/judges.json`` and the tables ``metrics/judges_*.csv``."""
     run = StageRun("validate-judges")
     judges = open_judges(load_definitions("validated")["judges"])
     section = load_params().get("validation") or {}
@@ -35,9 +33,7 @@ def main() -> None:
         check_pairs(files[path.stem], str(path))
     result = validate(files, judges, settings.partial)
     write_json(Path("metrics/judges.json"), result.metrics)
-    write_table(Path("metrics/judges.csv"), GROUP_COLUMNS, result.groups)
     write_table(Path("metrics/judges_agreement.csv"), AGREEMENT_COLUMNS, result.agreement)
-    write_table(Path("metrics/judges_confusion.csv"), CONFUSION_COLUMNS, result.confusion)
     write_ledger(Path("metrics/judges_by_model.csv"), result.entries)
     for entry in result.entries:
         say(

@@ -3,7 +3,7 @@
 The last message of a conversation may hold directives: ``[[NAME]]`` (always) or ``[[NAME*N]]`` (the
 first N times that this text arrives). ``NAME`` is one of ``ERRORS``, ``call_TOOL``, or another that
 :meth:`FaultServer.chat` and the functions behind it know. Everything else is answered with ``echo: ``
-and the text. Also the batch APIs, whose batches need ``polls`` looks to end.
+and the text.
 
 As a program (``python -m tests.fault_server --latency 0.04``) it prints its port and serves until
 its standard input ends.
@@ -88,14 +88,12 @@ class FaultServer:
     conversation's messages. ``[[held]]`` is answered once ``released`` says so.
 
     ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
-    most calls there were at a time, ``connections`` the open ones, ``looks_fail`` whether no batch can
-    be looked at.
+    most calls there were at a time, ``connections`` the open ones.
     """
 
     latency: float = 0.0
     retry_after: str = "0.02"
     throttle_every: int = 0
-    polls: int = 2
     keep: bool = True
     given: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
     script: Callable[[list[dict[str, Any]]], str] | None = None
@@ -105,11 +103,8 @@ class FaultServer:
         self.calls: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.seen_headers: list[str] = []
-        self.arrived = self.busy = self.busiest = self.submitted = 0
+        self.arrived = self.busy = self.busiest = 0
         self.connections: set[asyncio.Transport] = set()
-        self.files: dict[str, bytes] = {}
-        self.batches: dict[str, dict[str, Any]] = {}
-        self.looks_fail = False
 
     # Serving from a thread
 
@@ -169,7 +164,7 @@ class FaultServer:
                 self.bodies.append(request)
                 self.seen_headers.append(head)
             return self.chat(request, head, anthropic)
-        return self.batch(method, path, head, body, anthropic)
+        return 404, _json({"type": "error", "error": {"message": "no such page"}}), ""
 
     def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
         """The answer to one conversation."""
@@ -206,80 +201,6 @@ class FaultServer:
                 _with_call(message, name.removeprefix("call_"), request["tools"], anthropic)
         message["model"] = "another" if name == "fallback" else request.get("model", "played")
         return 200, _json(message), name or ""
-
-    def batch(
-        self, method: str, path: str, head: str, body: bytes, anthropic: bool
-    ) -> tuple[int, bytes, str]:
-        """Files and batches of OpenAI, message batches of Anthropic."""
-        if method == "POST" and path == "/v1/files":
-            boundary = b"--" + re.search(r"boundary=(\S+)", head)[1].encode()
-            parts = [part.partition(b"\r\n\r\n") for part in body.split(boundary)]
-            content = next(p[2] for p in parts if b'name="file"' in p[0]).removesuffix(b"\r\n")
-            name = f"file-{len(self.files)}"
-            self.files[name] = content
-            return 200, _json({"id": name, "object": "file", "purpose": "batch"}), ""
-        if method == "GET" and path.startswith("/v1/files/"):
-            return 200, self.files[path.split("/")[3]], ""
-        if method == "POST":
-            request = json.loads(body)
-            self.submitted += 1
-            name = f"batch_{self.submitted}"
-            if anthropic:
-                items = [(item["custom_id"], item["params"]) for item in request["requests"]]
-            else:
-                lines = [json.loads(x) for x in self.files[request["input_file_id"]].splitlines()]
-                for line in lines:
-                    used = "/v1/responses" if "input" in line["body"] else "/v1/chat/completions"
-                    assert line["url"] == request["endpoint"] == used
-                items = [(line["custom_id"], line["body"]) for line in lines]
-            results = [self.batch_result(key, params, anthropic) for key, params in items]
-            self.batches[name] = {"results": results, "polls": self.polls}
-            return 200, _json(self.batch_state(name, anthropic)), ""
-        if self.looks_fail:
-            return 500, _json({"type": "error", "error": {"message": "internal error"}}), ""
-        name = path.split("/")[4 if anthropic else 3]
-        if name not in self.batches:
-            error = {"message": "no such batch", "type": "not_found_error"}
-            return 404, _json({"type": "error", "error": error}), ""
-        if path.endswith("/results"):
-            lines = [result for _, result in self.batches[name]["results"]]
-            return 200, b"".join(_json(line) + b"\n" for line in reversed(lines)), ""
-        self.batches[name]["polls"] -= 1
-        return 200, _json(self.batch_state(name, anthropic)), ""
-
-    def batch_result(
-        self, key: str, params: dict[str, Any], anthropic: bool
-    ) -> tuple[bool, dict[str, Any]]:
-        """Whether it succeeded, and a line of a batch's results."""
-        text = _text((params.get("messages") or params["input"])[-1]["content"])
-        if "[[expire" in text:
-            self.calls[text] += 1
-            self.arrived += 1
-            if anthropic:
-                return False, {"custom_id": key, "result": {"type": "expired"}}
-            error = {"code": "batch_expired", "message": "not executed in time"}
-            return False, {"custom_id": key, "response": None, "error": error}
-        status, body, _ = self.chat(params, "", anthropic)
-        content = json.loads(body)
-        if not anthropic:
-            response = {"status_code": status, "request_id": "r", "body": content}
-            return status == 200, {"custom_id": key, "response": response, "error": None}
-        if status == 200:
-            return True, {"custom_id": key, "result": {"type": "succeeded", "message": content}}
-        return False, {"custom_id": key, "result": {"type": "errored", "error": content}}
-
-    def batch_state(self, name: str, anthropic: bool) -> dict[str, Any]:
-        """A batch as its provider describes it."""
-        batch = self.batches[name]
-        ended = batch["polls"] <= 0
-        if anthropic:
-            return {"id": name, "processing_status": "ended" if ended else "in_progress"}
-        state = {"id": name, "status": "completed" if ended else "in_progress", "errors": None}
-        for kind, good in (("output", True), ("error", False)):
-            lines = [_json(result) for ok, result in batch["results"] if ok is good]
-            state[f"{kind}_file_id"] = f"{name}-{kind}" if ended and lines else None
-            self.files[f"{name}-{kind}"] = b"\n".join(reversed(lines)) + b"\n"
-        return state
 
 
 class _Connection(asyncio.Protocol):

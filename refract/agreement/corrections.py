@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.decimals import decimals, estimate_text
-from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE, Counted, prompt_means
@@ -22,14 +21,13 @@ from refract.rates.judge_error import (
     labelled_interval,
     part_of,
 )
-from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, REFUSAL, Group, Key
+from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
     Counts,
     Interval,
     Rate,
     SharePart,
-    Threshold,
     WithJudge,
     prompts_of,
 )
@@ -189,16 +187,13 @@ def label_table(
     table = []
     for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
         key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
-        table.append(_of_labels(key, labels, rate))
+        used = replace(labels.counts, used=rate.labelled if rate else 0)
+        if rate is None or not used.are_random:
+            table.append(Rate(key, Counts(None, 0, labels=used), None))
+        else:
+            counts = Counts(None, rate.n, labels=used)
+            table.append(Rate(key, counts, rate.rate, interval=rate.interval))
     return table
-
-
-def _of_labels(key: Key, labels: JoinedLabels, found: HumanRate | None) -> Rate:
-    """A rate of labels, without a value where these are of no random sample."""
-    used = replace(labels.counts, used=found.labelled if found else 0)
-    if found is None or not used.are_random:
-        return Rate(key, Counts(None, 0, labels=used), None)
-    return Rate(key, Counts(None, found.n, labels=used), found.rate, interval=found.interval)
 
 
 def label_intervals(
@@ -232,38 +227,6 @@ def label_intervals(
 def gainsaid_notes(measures: Sequence[str]) -> list[str]:
     """Of which rates labels contradict what is known of the judge, in a sentence."""
     return [f"{', '.join(measures)}: {GAINSAID}"] if measures else []
-
-
-def labels_alone(
-    rates: Sequence[Rate],
-    answers: Sequence[JudgedAnswer],
-    labels: JoinedLabels,
-    definition: Mapping[str, Any],
-    settings: DecisionSettings,
-) -> list[Rate]:
-    """The shares of the labels alone that thresholds of a suite ask for, decided by them: no verdict is
-    in these. ``rates`` are the suite's, which say how many answers nobody could label."""
-    unread = [answer._replace(outcome="compliance", probability=0.0) for answer in answers]
-    shares = corrected_rates((unread, labels), confidence=settings.confidence) if answers else {}
-    headlines = {rate.measure: rate for rate in rates if rate.key.is_headline}
-    table = []
-    for category, measure in LABELS_ALONE.items():
-        limit = (definition.get("thresholds") or {}).get(measure.name)
-        judged = headlines.get(CATEGORY_MEASURES[category])
-        if limit is None or judged is None:
-            continue
-        share = shares.get(judged.name)
-        rate = _of_labels(Key(measure, group=Group(FIELD)), labels, share)
-        if share is not None and rate.value is not None:
-            unjudged = judged.counts.unjudged
-            rate = replace(
-                rate,
-                counts=replace(rate.counts, excluded=judged.counts.excluded),
-                bounds=_outer(Interval(share.rate, share.rate), share.n, unjudged),
-                outer=_outer(share.interval, share.n, unjudged),
-            )
-        table.append(decided(rate, Threshold.of(limit)))
-    return table
 
 
 def _outer(interval: Interval, n: int, unjudged: int) -> Interval:

@@ -28,11 +28,7 @@ DRAWN_COLUMNS = ("size", "next_place")
 # A further column where answers that were cut off are in no rate: how many were not drawn from.
 CUT_OFF_COLUMN = "cut_off"
 NO_LABEL = "no drawn answer has a label yet"
-# What a reader must know where columns of the draw are gone: without them, labels count as drawn alike.
-NO_RANK = (
-    "no row of the labels has a rank, so that nothing shows whether the draw chose these answers: "
-    "labels of answers that somebody chose give wrong rates"
-)
+# What a reader must know where these columns are gone.
 NO_SIZES = (
     "the judge gives probabilities, and no row of the labels has a size and a next_place: the labels "
     "count as drawn alike. If the judge's doubt drew them, the rates are wrong: put both columns back"
@@ -189,15 +185,15 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
     write_table(path, [*COLUMNS, *further], sample)
 
 
-def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another, and for one
-    without a row."""
+def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
+    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another, for one
+    without a row, and for one that lacks these ``further`` columns."""
     rows = [row for row in read_table(path) if any(row.values())]  # Excel may add empty ones
     if not rows:
         raise RowError(
             f"{path}: holds no row: draw answers with `refract label`, or delete the file"
         )
-    needed = ("suite", "prompt_id", "pair_sha256", "label")
+    needed = ("suite", "prompt_id", "pair_sha256", "label", *further)
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:
         raise RowError(f"{path}: no column {lacking[0]!r}; keep those that `refract label` wrote")
@@ -229,11 +225,11 @@ def read_labels(
 
     Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, two
     rows on one prompt, or a draw from fewer answers than rates are of."""
-    rows = label_rows(path)
+    rows = label_rows(path, "rank")
     _check_cut_off(rows, len(cut_off), str(path))
     numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
-    by_doubt = _has_cells(rows, *DRAWN_COLUMNS)
+    by_doubt = any((row.get(name) or "").strip() for row in rows for name in DRAWN_COLUMNS)
     by_id: dict[str, str] = {}
     sizes: dict[str, float] = {}
     stale: list[str] = []
@@ -266,28 +262,12 @@ def read_labels(
             by_id[name] = label
             by_models += re.match(MODEL, row.get("annotator") or "") is not None
         reached, blank_before = place, len(unlabelled)
-    if unlabelled[blank_before:]:
-        _check_order([row for _, row in numbered], str(path))
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    doubts = _draw_doubts(rows, answers) if 0 < len(by_id) < len(answers) else []
+    part_is_labelled = 0 < len(by_id) < len(answers)
+    doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
     return JoinedLabels(
         by_id, stale, unlabelled[:blank_before], inclusion, by_models, left_out, doubts
     )
-
-
-def _has_cells(rows: Sequence[Mapping[str, str]], *columns: str) -> bool:
-    """Whether some row has a value in one of these columns."""
-    return any((row.get(name) or "").strip() for row in rows for name in columns)
-
-
-def _draw_doubts(rows: Sequence[Mapping[str, str]], answers: Sequence[JudgedAnswer]) -> list[str]:
-    """What labels of a part of the answers do not show of its draw."""
-    doubts = []
-    if not _has_cells(rows, "rank"):
-        doubts.append(NO_RANK)
-    if drawn_by_doubt(answers) and not _has_cells(rows, *DRAWN_COLUMNS):
-        doubts.append(NO_SIZES)
-    return doubts
 
 
 def _check_cut_off(rows: Sequence[Mapping[str, str]], now: int, where: str) -> None:
@@ -303,10 +283,7 @@ def _check_cut_off(rows: Sequence[Mapping[str, str]], now: int, where: str) -> N
 
 def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:
     """Rows and their numbers, in the order of their draw. Raises :class:`RowError` where one of it
-    was taken out: the others are no random sample. Files of earlier releases have no ``rank``."""
-    numbered = list(enumerate(rows, 1))
-    if not _has_cells(rows, "rank"):
-        return numbered
+    was taken out: the others are no random sample."""
     cells = [(row.get("rank") or "").strip().removesuffix(".0") for row in rows]
     ranks = [int(cell) if cell.isdecimal() else inf for cell in cells]
     for rank, found in enumerate(sorted({*ranks}), 1):
@@ -315,18 +292,7 @@ def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, 
                 f"{where}: no row has the rank {rank}, which the draw gave one: without it the others "
                 "are no random sample. Put that row back and label it, or draw anew with refract label"
             )
-    return sorted(numbered, key=lambda pair: ranks[pair[0] - 1])
-
-
-def _check_order(rows: Sequence[Mapping[str, str]], where: str) -> None:
-    """Raises :class:`RowError` for rows that somebody sorted: those at the top are no sample."""
-    for column in ("prompt_id", "prompt", "response"):
-        cells = [row.get(column) or "" for row in rows]
-        if len({*cells}) > 5 and cells in (sorted(cells), sorted(cells, reverse=True)):
-            raise RowError(
-                f"{where}: the rows are sorted by {column}, so that the labelled ones at the top are no "
-                "random sample: label all of them, or draw anew with refract label"
-            )
+    return sorted(enumerate(rows, 1), key=lambda pair: ranks[pair[0] - 1])
 
 
 def _size_and_place(

@@ -71,7 +71,7 @@ def read_labelled(
                     "--response-column, --label-column or --prompt-column"
                 )
         columns = (response, label, prompt or "prompt")
-        kept, reasons = labelled_rows(table, columns, f"{path}: row", skip=skip, source=path.stem)
+        kept, reasons = _labelled_rows(table, columns, f"{path}: row", skip, path.stem)
         rows += kept
         left_out.update(reasons)
     if not rows:
@@ -79,13 +79,12 @@ def read_labelled(
     return rows, dict(sorted(left_out.items()))
 
 
-def labelled_rows(
+def _labelled_rows(
     rows: Sequence[Mapping[str, Any]],
-    columns: tuple[str, str, str] = ("response", "label", "prompt"),
-    where: str = "row",
-    *,
-    skip: Sequence[str] = (),
-    source: str = "",
+    columns: tuple[str, str, str],
+    where: str,
+    skip: Sequence[str],
+    source: str,
 ) -> tuple[list[Row], Counter[str]]:
     """The labelled answers among rows, as :func:`read_labelled` gives them. ``columns`` hold
     response, label and prompt, ``where`` stands before the number of a row in messages, ``source``
@@ -96,7 +95,7 @@ def labelled_rows(
     ids = [row.get("prompt_id", row.get("id")) or None for row in rows]
     check_ids(ids, rows, where)
     for number, row in enumerate(rows, 1):
-        value, answer = spelt(row.get(label)), row.get(response)
+        value, answer = _spelt(row.get(label)), row.get(response)
         asked = row.get(prompt) or ""
         if not isinstance(answer, str | None) or not isinstance(asked, str):
             raise RowError(
@@ -111,13 +110,13 @@ def labelled_rows(
             left_out["no response"] += 1
         else:
             read = {"prompt": asked, "response": answer, "label": value}
-            read["source"] = spelt(row.get("source")) or source
-            read["model"] = spelt(row.get("model")) or ""
+            read["source"] = _spelt(row.get("source")) or source
+            read["model"] = _spelt(row.get("model")) or ""
             kept.append(read)
     return kept, left_out
 
 
-def spelt(value: Any) -> str | None:
+def _spelt(value: Any) -> str | None:
     """A cell as options spell it (``true``, ``0``); None where it is empty, or pandas wrote so."""
     if value is None or value == "" or str(value).lower() == "nan":
         return None

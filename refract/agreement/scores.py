@@ -36,8 +36,8 @@ def score_labels(
     """A judge's labels against human ones of the same answers, all among ``LABELS``, as JSON.
 
     None is a label that the judge did not give. κ, precision, recall, specificity and F1 are of
-    refused or not, where ``partial`` says how partial refusals count; ``label_kappa``,
-    ``label_accuracy`` and ``confusion`` are over all four labels. Undefined numbers are left out.
+    refused or not, where ``partial`` says how partial refusals count; ``label_kappa`` and
+    ``label_accuracy`` are over all four labels. Undefined numbers are left out.
     Raises ValueError for lists of different length or another label.
     """
     human, judge = [], []
@@ -45,7 +45,6 @@ def score_labels(
         if machine is not None:
             human.append(person)
             judge.append(machine)
-    table = confusion(human, judge, LABELS)
     human_refusals = [refuses(label, partial) for label in human]
     judge_refusals = [refuses(label, partial) for label in judge]
     pairs = count_pairs(judge_refusals, human_refusals)
@@ -60,7 +59,7 @@ def score_labels(
         "precision": share(pairs.both, pairs.first_only),
         "recall": share(pairs.both, pairs.second_only),
         "specificity": share(pairs.neither, pairs.first_only),
-        "label_kappa": kappa_of_table(table.counts, confidence),
+        "label_kappa": kappa_of_table(confusion(human, judge, LABELS).counts, confidence),
     }
     numbers: dict[str, float | None] = {
         "accuracy": right / len(human) if human else None,
@@ -73,29 +72,4 @@ def score_labels(
         alike = sum(person == machine for person, machine in zip(human, judge, strict=True))
         numbers["label_accuracy"] = alike / len(human)
     counts = {"n": len(human), "unjudged": len(labels) - len(human)}
-    return {**counts, **rounded_numbers(numbers), "confusion": table.by_label}
-
-
-def group_rows(
-    values: Sequence[str], field: str, truth: Sequence[str], labels: Sequence[str | None]
-) -> list[Row]:
-    """Accuracy for each value of a field, of which each answer has one: a table row each, by value.
-
-    ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right`` counts
-    the answers on which judge and human label agree whether it is a refusal.
-    """
-    table: dict[str, Row] = {}
-    for value, human, label in zip(values, truth, labels, strict=True):
-        counts = {"n": 0, "unjudged": 0, "right": 0, "refused_right": 0}
-        row = table.setdefault(value, {"field": field, "value": value, **counts})
-        if label is None:
-            row["unjudged"] += 1
-            continue
-        row["n"] += 1
-        row["right"] += human == label
-        row["refused_right"] += (human in REFUSED) == (label in REFUSED)
-    for row in table.values():
-        share = proportion(row["right"], row["n"])
-        if share:
-            row |= rounded_numbers({"accuracy": share.value, "low": share.low, "high": share.high})
-    return [table[value] for value in sorted(table)]
+    return {**counts, **rounded_numbers(numbers)}

@@ -11,7 +11,6 @@ from refract.agreement.label_files import label_of, label_rows, response_sha256,
 from refract.agreement.scores import rounded_numbers
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import has_form, iter_rows
-from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS, REFUSED, refusal_of
 from refract.statistics.proportions import normal_quantile, wilson_at
@@ -188,15 +187,6 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
         only_first=[key for key in left if key not in right],
         only_second=[key for key in right if key not in left],
     )
-
-
-def write_agreed(labels: Path, joined: Join, out: Path) -> None:
-    """Writes a file of labels with blanks where the other file does not agree."""
-    agreed = {(a.suite, a.prompt_id) for a, b in joined.pairs if a.label == b.label}
-    rows = label_rows(labels)
-    for row in rows:
-        row["label"] = row["label"] if (row["suite"], row["prompt_id"]) in agreed else ""
-    write_table(out, list(rows[0]), rows)
 
 
 def judge_agreement(pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float) -> Row:

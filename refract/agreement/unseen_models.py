@@ -13,8 +13,7 @@ from refract.rates.judge_error import JudgeError, ModelCounts
 
 # Fewer models, or fewer answers of one, say too little.
 LEAST_MODELS, LEAST_ANSWERS, LEAST_OF_KIND = 3, 100, 30
-# Settings with which the ledger's judges were measured, and what changes no verdict.
-MEASURED_WITH = {"redirection": "refusal"}
+# What changes no verdict of the ledger's judges, which were measured without settings.
 NO_MATTER = ("kind", "version", "other_languages", "validate", "batch_size", "device")
 
 
@@ -87,8 +86,8 @@ def known_errors(
 ) -> dict[str, JudgeError]:
     """The errors of those judges that the ledger knows, by name, on a suite's ``rows``.
 
-    ``judges`` are definitions with their ``version``. Nothing is known of another version, of other
-    settings than :data:`MEASURED_WITH`, and where a row states another language than English.
+    ``judges`` are definitions with their ``version``. Nothing is known of another version, of
+    one with settings, and where a row states another language than English.
     """
     for row in rows:
         language = row.get("language")
@@ -96,9 +95,8 @@ def known_errors(
             return {}
     errors = {}
     for name, definition in judges.items():
-        settings = {key: value for key, value in definition.items() if key not in NO_MATTER}
         kind, version = str(definition.get("kind")), str(definition.get("version"))
         error = _known(kind, version, LEDGER)
-        if error is not None and settings.items() <= MEASURED_WITH.items():
+        if error is not None and definition.keys() <= {*NO_MATTER}:
             errors[name] = error
     return errors

@@ -77,8 +77,8 @@ GROUPS = {
         "cache": "Stored answers: info, clear, import",
     },
 }
-# Called by DVC and by schedulers, not by people.
-HIDDEN = {"stage", "work"}
+# Called by DVC, not by people.
+HIDDEN = {"stage"}
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
@@ -89,9 +89,9 @@ OLD_NAMES = {
     "judges": "refract judge list",
     "kappa": "refract judge kappa",
     "log": "dvc exp show",
-    "reproduce-paper": "refract reproduce paper",
     "table": "refract export --as latex --out FOLDER",
     "validate": "refract judge validate",
+    "work": "dvc repro",
 }
 
 

@@ -20,10 +20,10 @@ from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.rates.judge_error import LABELS_ASK, JudgeError
-from refract.rates.key import CATEGORY_MEASURES, REFUSAL, Key
+from refract.rates.key import REFUSAL, Key
 from refract.rates.rate import HumanLabels, Rate, stale_text
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
-from refract.rates.undecided import labels_text, needed_text, would_decide
+from refract.rates.undecided import needed_text, would_decide
 from refract.results.current import current_note
 from refract.results.sources import Result, read_side
 
@@ -141,10 +141,6 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
     """What would decide a threshold, or where labels are in it already, what says it; empty where it
     is not the judge's error that leaves it open."""
     own = [other for other in result.rates if other.suite == rate.suite]
-    headlines = {other.measure: other for other in own if other.key.is_headline}
-    if rate.counts.labels:
-        judged = headlines[CATEGORY_MEASURES[rate.measure.category or ""]]
-        return labels_text(rate, judged, headlines[REFUSAL].counts.n, confidence)
     error = JudgeError.of_suite(result.provenance, rate.suite)
     if any(other.counts.labels and other.measure.corrects == rate.name for other in own):
         if error is None:
@@ -155,4 +151,5 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
     labels = would_decide(rate, error, confidence)
     if labels is None or hidden_by_unjudged(rate):
         return ""
-    return needed_text(rate, labels, headlines[REFUSAL].counts.n)
+    whole = next(other for other in own if other.measure == REFUSAL and other.key.is_headline)
+    return needed_text(rate, labels, whole.counts.n)

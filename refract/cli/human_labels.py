@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,8 +21,10 @@ from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.evaluate.judge_errors import measure_judges
+from refract.core.vocabulary import FAMILIES, LABELS
+from refract.evaluate.judge_errors import measured
 from refract.evaluate.labelled import labelled_answers, run_answers, run_error
+from refract.judges import open_judges
 from refract.project import find_judge, find_project, project_root
 from refract.project.inputs import files_named
 from refract.rates.judge_error import JUDGE_NOTE
@@ -88,13 +91,32 @@ def validate(
     rows, left_out = read_labelled(
         labelled, response_column, label_column, prompt=prompt_column, skip=listed(skip)
     )
-    truth = labels_of([row["label"] for row in rows], listed(positive), mapping("--map", map_))
-    results, entries = measure_judges(
-        definitions, rows, truth, partial=partial, merged=bool(positive), confidence=level
-    )
-    for numbers in results.values():
-        numbers["files"] = {str(path): sha256_file(path) for path in labelled}
-        numbers["left_out"] = left_out
+    values = [row["label"] for row in rows]
+    truth = labels_of(values, listed(positive), mapping("--map", map_))
+    judges = open_judges(definitions)
+    for name, opened in judges.items():
+        if not FAMILIES[opened.FAMILY].tells_refusal:
+            raise UsageError(f"judge {name!r} does not label refusal, but {opened.FAMILY}")
+    results: dict[str, Row] = {}
+    entries: list[LedgerEntry] = []
+    for name, found in measured(rows, judges, truth, partial, confidence=level).items():
+        numbers = found.scores
+        if positive:  # people did not tell the four labels apart
+            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
+        counts = Counter(zip(values, found.labels, strict=True))
+        confusion = {
+            value: {label: counts[value, label] for label in LABELS} for value in sorted({*values})
+        }
+        results[name] = {
+            "judge": {name: {**definitions[name], "version": judges[name].version}},
+            "partial": partial,
+            **numbers,
+            "confusion": confusion,
+            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in found.entries],
+            "files": {str(path): sha256_file(path) for path in labelled},
+            "left_out": left_out,
+        }
+        entries += found.entries
     names, paths = ", ".join(results), ", ".join(map(str, labelled))
     say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
     without_prompt = sum(not row["prompt"] for row in rows)

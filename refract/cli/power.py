@@ -18,7 +18,7 @@ from refract.core.params import decision_settings
 from refract.core.showing import say
 from refract.judges import open_judge
 from refract.rates.judge_error import JUDGE_NOTE, JUDGE_UNKNOWN, JudgeError
-from refract.rates.key import CATEGORY_MEASURES, LABELS_ALONE, Measure
+from refract.rates.key import CATEGORY_MEASURES, Measure
 from refract.rates.rate import Prompts, Threshold, prompts_of
 from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
@@ -123,7 +123,6 @@ def _read_threshold(text: str, n: int, design_effect: float) -> tuple[Measure, s
     """Measure, sign and limit of a threshold. Raises UsageError."""
     parts = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
     measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
-    measures |= {measure.name: measure for measure in LABELS_ALONE.values()}
     if parts is None or parts[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
         raise UsageError(
             f"--threshold must be one of {', '.join(measures)}, then >= or <= and a share, as in "
@@ -149,42 +148,38 @@ def _print_threshold(
     measure, sign, limit = _read_threshold(text, n, design_effect)
     threshold = Threshold("min" if sign == ">=" else "max", float(limit))
     prompts = prompts_of([measure.category or ""])
-    by_people = measure in LABELS_ALONE.values()
-    if alone and not by_people:
+    if alone:
         raise UsageError(
             f"--threshold {measure.name} is decided with the judge's error, which this project's "
-            "intervals leave out (decisions.labels_ask or decisions.interval in params.yaml); run "
-            f"it with 'labelled_{measure.name} {sign} {limit}'"
+            "intervals leave out (decisions.labels_ask or decisions.interval in params.yaml)"
         )
-    error = None if by_people else _default_judge_error(prompts)
-    by = "people" if by_people else "the judge"
-    with_labels = by_people or error is not None
+    error = _default_judge_error(prompts)
     requests = round(n / design_effect)
     rows = []
     for tenth in range(11):
         count = round(requests * tenth / 10)
         part, ends = judged_part(count, requests, prompts, error, confidence)
         decision, needed = threshold.decide(ends), "none"
-        if decision == "inconclusive" or by_people:
+        if error and decision == "inconclusive":
             labels = deciding_labels(threshold, part, error, confidence)
             needed = "more than there are, or too close" if labels is None else f"about {labels}"
         row = [f"{part.share:.2f} {interval_text(ends, places=2)}", decision, needed]
-        rows.append(row if with_labels else row[:2])
-    columns = [f"rate by {by}", "with a label on each" if by_people else "decision"]
-    columns += ["labels that most likely decide"] if with_labels else []
+        rows.append(row if error else row[:2])
+    columns = ["rate by the judge", "decision"]
+    columns += ["labels that most likely decide"] if error else []
     print_table(columns, rows)
     by_judge = []
     met, missed = deciding_rates(threshold, prompts, requests, error, confidence)
     for name, decisive in (("met", met), ("missed", missed)):
         way = ">=" if (name == "met") == (sign == ">=") else "<="
-        at = f"at no rate by {by}"
+        at = "at no rate by the judge"
         if decisive is not None:
-            at = f"at a rate by {by} {way} {decisive:.3f}"
+            at = f"at a rate by the judge {way} {decisive:.3f}"
         by_judge.append(f"{name} {at}")
     summary = f"On {n} prompts {measure.name} {sign} {limit} is {' and '.join(by_judge)}"
-    if not with_labels:
+    if error is None:
         summary += f". Intervals are of the prompts alone: {JUDGE_UNKNOWN}"
     else:
-        summary += "; labels count that are of such prompts, drawn from the run: refract label"
-        summary += "" if by_people else f". {JUDGE_NOTE}"
+        summary += "; labels count that are of such prompts, drawn from the run: refract label. "
+        summary += JUDGE_NOTE
     say(summary)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from refract.agreement.two_judges import Join, defense, join_files, judge_agreement, write_agreed
+from refract.agreement.two_judges import Join, defense, join_files, judge_agreement
 from refract.api import judge_rows
 from refract.cli.options import (
     AsJson,
@@ -33,7 +33,6 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.evaluate.judged_rows import category_notes, refused_rates
 from refract.judges import open_judges, reading_warnings, with_calls_judged
 from refract.models.answer_rows import named_answers
@@ -45,9 +44,6 @@ from refract.report.wording import clusters_text, percent, short_text
 from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
-# Values of other tools' columns that say whether an answer refuses.
-MEANS_REFUSED = {"true": True, "false": False}
-MEANS_REFUSED |= {label: label in REFUSED for label in REFUSAL_LABELS}
 LAYERS = {
     "inner": "inner alone",
     "outer": "outer alone",
@@ -106,8 +102,6 @@ def judge(
             f"{in_}: {len(unjudged)} of {len(rows)} answers have no verdict, the first: {unjudged[0]}",
             file=sys.stderr,
         )
-    for note in _contradicted(rows, verdicts):
-        say(f"{in_}: {note}", file=sys.stderr)
     counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
@@ -134,23 +128,6 @@ def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
         say(View({"": rates}, provenance, confidence=settings.confidence).interval_note)
 
 
-def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
-    """What columns that look like a verdict say otherwise than the verdicts."""
-    notes = []
-    for column in ("label", "outcome", "refused", "is_refusal"):
-        # None where a value may mean anything else.
-        stated = [MEANS_REFUSED.get(str(row.get(column)).strip().lower()) for row in rows]
-        both = [(a, b["refused"]) for a, b in zip(stated, verdicts, strict=True)]
-        differing = [n for n, pair in enumerate(both, 1) if None not in pair and len({*pair}) > 1]
-        if differing:
-            notes.append(
-                f"the column {column!r} is not read; it says otherwise than the verdicts in "
-                f"{len(differing)} of {len(rows)} rows, the first is row {differing[0]} (refract judge "
-                f"validate --labelled FILE --label-column {column} measures a judge by it)"
-            )
-    return notes
-
-
 def kappa(
     a: Annotated[
         Path,
@@ -167,43 +144,24 @@ def kappa(
         bool, Option("--strict", help="Exit with 1 unless every verdict joined.")
     ] = False,
     format_: AsJson = "table",
-    out: Annotated[
-        Path | None,
-        Option(help="Of two people: write A here with blanks where B differs, to be settled."),
-    ] = None,
     confidence: Confidence = None,
 ) -> None:
     """Compare two judges' verdicts, or two people's labels, on the same answers: Cohen's κ.
 
     Example: refract judge kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
     """
-    people = a.suffix == b.suffix == ".csv"
-    keep_inputs({"--out": out}, [a, b])
-    if out is not None and not people:
-        raise UsageError(f"--out goes with two CSVs of `refract label` (got {a} and {b})")
     joined = join_files(a, b, (judge_a, judge_b))
     _print_unjoined(joined)
     level = float(confidence or 0.95)
     numbers = judge_agreement(joined.pairs, level)
-    differing = []
-    for first, second in joined.pairs:
-        if people and first.label != second.label:
-            labels = [str(first.label), str(second.label)]
-            differing.append([str(first.suite), first.prompt_id, *labels])
-    if out is not None:
-        write_agreed(a, joined, out)
     if format_ == "json":
-        disagreements = {"disagreements": differing} if people else {}
-        joining = {**joined.numbers, "joined": len(joined.pairs)}
-        say(json_text({**joining, **numbers, **disagreements}))
+        say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers}))
     else:
-        _print_agreement(joined, numbers, differing, f"[{100 * level:g} %]")
+        _print_agreement(joined, numbers, f"[{100 * level:g} %]")
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
 
 
-def _print_agreement(
-    joined: Join, numbers: Row, differing: Sequence[Sequence[str]], percent: str
-) -> None:
+def _print_agreement(joined: Join, numbers: Row, percent: str) -> None:
     undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
     keys = ", ".join(joined.by)
     say(f"{len(joined.pairs)} answers joined by {keys}; refusal undecided: {undecided}")
@@ -218,9 +176,6 @@ def _print_agreement(
     if few:
         say(f"κ{few}")
     print_confusion("A \\ B", numbers["labels"]["confusion"])
-    if differing:
-        say("To be settled:")
-        print_table(["suite", "prompt", "A", "B"], differing)
 
 
 def did(

@@ -78,8 +78,7 @@ class SuiteSettings(Settings):
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
-        description="what must hold; met where the whole interval meets x. With `labelled_` before a "
-        "refusal rate by category [labels alone](labels.md#labels-alone) decide",
+        description="what must hold; met where the whole interval meets x",
         json_schema_extra={
             "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },

@@ -30,8 +30,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.perturbations": ("rewrite",),
     },
     "engines": {
-        "refract.commands": ("estimate", "work"),
-        "refract.sending": ("batch",),
+        "refract.commands": ("estimate",),
     },
     "exact": {
         "refract.arithmetics": ("exact",),
@@ -46,8 +45,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "published": {
         "refract.commands": (
-            *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
-            "reproduce.paper",
+            "import-suite",
+            "judge.fetch",
+            "judge.list",
+            "models.fetch",
+            "protocols",
         ),
         "refract.judges": (
             *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),

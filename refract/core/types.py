@@ -125,6 +125,7 @@ class Verdict(TypedDict):
     truncated: NotRequired[bool]
     guessed: NotRequired[bool]
     of_empty: NotRequired[bool]
+    of_steps: NotRequired[bool]
     reads: NotRequired[Literal["thinking"]]
     probabilities: NotRequired[dict[str, float]]
 

@@ -6,19 +6,16 @@ it in ``JUDGES``.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
-from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
 from refract.core.types import (
     FinishReason,
@@ -59,6 +56,7 @@ JUDGES = Registry(
     "Settings",
     "judge",
     "judges_empty",
+    "judges_steps",
     "hands_on",
     "cases_a_process",
     "languages",
@@ -295,7 +293,8 @@ def judge_cases(
         empty = judge.judges_empty and not thinks
         judged = []
         for index, case in enumerate(readable):
-            if judgeable(case.response, empty=empty):
+            steps = judge.judges_steps and case.called_before
+            if steps or judgeable(case.response, empty=empty):
                 judged.append(index)
         verdicts = judge_kept(judge, [readable[index] for index in judged], counts)
         labels = {str(verdict["label"]) for verdict in verdicts}
@@ -306,7 +305,12 @@ def judge_cases(
                 f"the family {judge.FAMILY} are {_labels(judge) or 'none'}"
             )
         for index, verdict in zip(judged, verdicts, strict=True):
-            if not judgeable(readable[index].response):
+            response = readable[index].response
+            if not judgeable(response, empty=empty):
+                if verdict["label"] is None:
+                    continue  # how the answer ended decides
+                verdict["of_steps"] = True
+            elif not judgeable(response):
                 verdict["of_empty"] = True  # it counts by its label, and not as empty
             rows[index]["judges"][name] = verdict
         if thinks:
@@ -358,45 +362,17 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
             f"{with_images} of {total_rows} prompts hold {', '.join(unseen)} that no judge saw: "
             "verdicts are of the texts alone"
         )
-    remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
     for name, definition in judges.items():
         languages = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
-        if not languages:
-            continue
-        read = readings(str(definition["kind"]))
         unread: Counter[str] = Counter()
-        known = []
         for language, count in sorted(counts.items()):
-            code = language_code(language)
-            if code in languages:
-                continue
-            if code in read:
-                known.append(f"{language} {count}: {read[code]}")
-            else:
+            if languages and language_code(language) not in languages:
                 unread[language] = count
-        if known:
-            warnings.append(
-                f"{name} reads other languages than English by rules, measured on a few written answers "
-                f"alone (refusals found, helpful answers taken for one: {'; '.join(known)}): where "
-                f"rates by language matter, {remedy}"
-            )
         if unread:
             listed = ", ".join(f"{language} {count}" for language, count in unread.items())
             warnings.append(
-                f"{name} was not measured in the language of {unread.total()} rows ({listed}): verdicts "
-                f"may be wrong either way; {remedy}"
+                f"{name} was not measured on models' answers in the language of {unread.total()} rows "
+                f"({listed}): verdicts may be wrong either way; use a judge that reads it, such as a "
+                "model (kind: llm_refusal, docs/judges.md#other-languages)"
             )
     return warnings
-
-
-@functools.cache
-def readings(kind: str) -> dict[str, str]:
-    """How a kind of judge read the answers that were written apart to measure it, by language,
-    for messages: refusals that it found, and helpful answers that it took for one."""
-    texts = {}
-    for row in read_table(Path(__file__).with_name("languages.csv")):
-        if (row["kind"], row["set"]) == (kind, "apart"):
-            texts[row["language"]] = (
-                f"{row['found']} of {row['refusals']}, {row['taken']} of {row['answers']}"
-            )
-    return texts

@@ -83,6 +83,11 @@ class Case:
         }
 
     @property
+    def called_before(self) -> bool:
+        """Whether there are calls of tools before the answer."""
+        return any(turn.get("tool_calls") for turn in self.turns)
+
+    @property
     def answer(self) -> str:
         """The text to judge."""
         return self.response["response"]
@@ -199,6 +204,10 @@ class Judge(Protocol):
 
     judges_empty: bool = False
     """Whether it is given empty answers, too."""
+
+    judges_steps: ClassVar[bool] = False
+    """Whether it is given conversations with calls before the answer however that one ended, and
+    its label then counts in place of the ending."""
 
     hands_on: ClassVar[bool] = False
     """Whether answers that it gives no label are decided by the next judge of refusal, which

@@ -54,9 +54,6 @@ from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
 ANSWERS = Path("data/answers")
-# Files of answers that parts of a run made, in a folder for each model. They spare
-# asking and change no answer, so they are read and never a dependency.
-SHARDS = Path("data/shards")
 # The answer to a turn of a conversation that did not come to it.
 NOT_ASKED = Answer.failed("NotAsked", "the model gave no answer to the turn before this one")
 # So many answers are stored together where they cost nothing to make again; others one by one.
@@ -289,7 +286,7 @@ def answer_prompts(
 
     The response rows in ``folders`` go to the store first. ``samples`` are those of
     :func:`requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
-    Raises what :func:`generate` and :func:`known_answers` raise."""
+    Raises what :func:`generate` raises."""
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
     unread = list(folders)

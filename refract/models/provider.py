@@ -22,7 +22,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
 from refract.core.showing import say
@@ -67,10 +66,6 @@ WORD = re.compile(r"[^\W\d_]+")
 NO_PARAMETERS = {"type": "object", "properties": {}}  # the schema of a function without any
 # How the names of environment variables are written, and no key.
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
-
-# How requests are sent, by ``mode``: classes of a model, its requests, and what takes each index with
-# its answer (``emit``). ``run`` has all answered; ``finish`` is called once every answer was taken.
-RUNS = Registry({"live": "refract.models.sending:LiveRun"}, "refract.sending", "run", "finish")
 
 Positive = Annotated[Number, Field(gt=0)]
 Usd = Annotated[Number, Field(ge=0)]
@@ -135,11 +130,6 @@ class ServedSettings(RequestSettings):
     """The settings of every provider's models: also those of sending, which change no request."""
 
     api_key_env: KeyVariable
-    mode: Literal["live", "batch"] = Field(
-        "live",
-        description="batch uses the provider's batch API: cheaper and slower (package refract-engines)",
-    )
-    batch_poll: Positive = Field(30, description="seconds between two looks at a batch")
     max_concurrency: int = Field(64, ge=1, description="most calls at a time")
     requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
     timeout: Positive = Field(300, description="seconds until a call's answer")
@@ -194,8 +184,6 @@ class ServedSettings(RequestSettings):
         if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
             # What came may be the key itself, and is not shown.
             raise ValueError(f"api_key_env must name an environment variable, such as {usual}")
-        if self.client and self.mode == "batch":
-            raise ValueError(f"mode must be live with client: {self.client} (got 'batch')")
         if self.api_key_env is None and self.at_provider:
             raise ValueError(f"api_key_env: null is for a server of your own; keys are in {usual}")
         if self.max_cost is not None and self.price is None:
@@ -409,11 +397,13 @@ class Provider(Model):
         reached or fails on and on, after the answers until then."""
         from anyio.from_thread import start_blocking_portal
 
+        from refract.models.sending import LiveRun
+
         if not requests:
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = find(RUNS, self.settings.mode, f"{self.where}: mode")(self, requests, items.put)
+        run = LiveRun(self, requests, items.put)
 
         async def work() -> None:
             try:
@@ -438,7 +428,6 @@ class Provider(Model):
                 future.cancel()  # which closes what it opened
             future.result()
         self.check_models(models)
-        run.finish()
 
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""

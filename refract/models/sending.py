@@ -59,12 +59,12 @@ class LiveRun:
             for index, request in enumerate(self.requests):
                 await self.places.acquire()
                 body = self.model.payload(request, 0)
+                await asyncio.sleep(free_at - loop.time())
                 spent = await self._start(body)
                 if spent is not None:
                     self.places.release()
                     self.emit((index, Answer.failed("BudgetExhausted", spent)))
                     continue
-                await asyncio.sleep(free_at - loop.time())
                 if per_minute:
                     free_at = max(free_at, loop.time()) + 60 / per_minute
                 self.calls.add(group.create_task(self._answer(index, body)))
@@ -87,9 +87,6 @@ class LiveRun:
         if left and self.model.reached:
             calls = "a call that is" if left == 1 else f"up to {left} calls that are"
             say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)
-
-    def finish(self) -> None:
-        """Nothing is left."""
 
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""

@@ -6,8 +6,7 @@ One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another fold
 each answer and what speaks for it; no hash depends on them.
 
 An answer is *certified* where exact arithmetic made or checked it on this machine, and
-*stated* where it came in a file; of others nothing is known. A certificate in a file is
-not taken over: anybody can write one.
+*stated* where it came in a file; of others nothing is known.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.core.environment import cache_folder
-from refract.core.errors import RefractError, RowError
-from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_file, sha256_json
+from refract.core.errors import RefractError
+from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_json
 from refract.core.showing import say
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
@@ -68,14 +67,6 @@ ANSWER_FIELDS = (
 )
 LEAST_FIELDS = ANSWER_FIELDS.index("tokens")
 STORED_REASONS = ("stop", "length", "loop", "refusal")
-# What rows of answers may say besides; of another form, a row is a damaged one.
-CERTIFICATE = {
-    "bound": (int, float),
-    "margin": (int, float, type(None)),
-    "float64": int,
-    "ties": int,
-}
-ORIGIN = {"started_at": str}
 STOP_DETAILS = {"category": (str, type(None)), "explanation": (str, type(None))}
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
@@ -87,8 +78,6 @@ SELECT * FROM (
     FROM states LEFT JOIN answers USING (request_sha256)
     WHERE answers.sha256 IS NULL OR answers.sha256 = answer_sha256
 )"""
-# A part's name ends in the first digits of its content's hash.
-PART = re.compile(r"-\d+of\d+-([0-9a-f]{12})\.jsonl$")
 
 
 class StoreError(RefractError, RuntimeError):
@@ -175,63 +164,41 @@ def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows in files, and in the JSONL files of folders, by request hash.
-    They are ``stated``, with or without a certificate in the file.
+    They are ``stated``.
 
     Rows whose checksum does not hold are skipped, and those whose hash is in ``besides``. In one
     file a later row corrects an earlier one. Where two files differ, the first by name counts,
-    which is said; but exact answers are one on every machine: raises :class:`RowError` where one of
-    the two has a certificate, and for a part whose content is not the one that its name has the
-    hash of."""
-    seen: dict[str, tuple[str, bool, Path]] = {}
+    which is said."""
+    seen: dict[str, tuple[str, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
     for place in places:
         for path in [place] if place.is_file() else sorted(place.glob("*.jsonl")):
-            for key, (answer, certified) in _rows_of(path, besides).items():
-                new = (answer_sha256(key, answer), certified, path)
-                checksum, first_certified, first = seen.setdefault(key, new)
+            for key, answer in _rows_of(path, besides).items():
+                new = (answer_sha256(key, answer), path)
+                checksum, first = seen.setdefault(key, new)
                 if first == path:
                     yield key, answer
                 elif checksum != new[0]:
-                    if certified or first_certified:
-                        raise RowError(
-                            f"{first} and {path} have different answers to request {key}, of which "
-                            "one is not exact. Move one away and run again; `refract verify MODEL` "
-                            "then says whether the other's answers hold"
-                        )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
         text = f"{count} requests have other answers in {path} than in {first}, whose answers count"
         say(text, file=sys.stderr)
 
 
-def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, bool]]:
-    """The answers of one file's intact rows, and whether the file has a certificate of each."""
-    part = PART.search(path.name)
-    if part and not sha256_file(path).startswith(part[1]):
-        raise RowError(
-            f"{path} was changed after it was written: its name has the hash of other content. Move it "
-            "away, or get it anew"
-        )
-    answers: dict[str, tuple[Answer, bool]] = {}
-    runs: dict[str, AnswerOrigin] = {}
+def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
+    """The answers of one file's intact rows."""
+    answers: dict[str, Answer] = {}
     source = str(path.resolve())
     with open(path, "rb") as file:
         for line in file:
             try:
                 row = parse_line(line)
-                if "origin" in row and has_form(row["origin"], ORIGIN):
-                    runs[row["run"]] = row["origin"]
                 key = row["request_sha256"]
                 if key in besides:
                     continue
-                certificate = row.get("certificate")
-                answer = replace(answer_in(row), stated=source, origin=runs.get(row.get("run")))
-                sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
-                if certificate is not None:
-                    sound &= has_form(certificate, CERTIFICATE)
-                    canonical_json(certificate)  # fails for 1e400, which JSON has no number for
-                if sound:
-                    answers[key] = (answer, certificate is not None)
+                answer = replace(answer_in(row), stated=source)
+                if row["answer_sha256"] == answer_sha256(key, answer) and storable(answer):
+                    answers[key] = answer
             except (KeyError, TypeError, ValueError):
                 continue
     return answers
@@ -329,7 +296,7 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
             # The record is the checksum's own text, so that checking costs one hash.
-            if _sha256(text) == checksum:
+            if isinstance(text, str) and _sha256(text) == checksum:
                 with contextlib.suppress(TypeError, ValueError):  # a record of another version
                     stored_key, *values = json.loads(text)
                     known = len(values) in range(LEAST_FIELDS, len(ANSWER_FIELDS) + 1)
@@ -350,59 +317,50 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             return 0
         good = {key: answer for key, answer in answers if storable(answer)}
         known = self.get(good)
+        wanted = {key: good[key] for key in good if key not in known or key in corrected}
+        if not wanted:
+            return 0
         now = int(time.time())
-        new, records = {}, []
-        for key, answer in good.items():
-            if key not in known or key in corrected:
-                new[key] = answer
+        records = []
+        with self._writing() as db:
+            # Looked at again: another process may have stored some of them meanwhile.
+            known = self.get(wanted)
+            new = {key: wanted[key] for key in wanted if key not in known or key in corrected}
+            for key, answer in new.items():
                 text = _record(key, answer)
                 records.append((key, text, _sha256(text), model, now))
-        if records:
-            with self._writing() as db:
-                columns = "request_sha256, answer, sha256, model, stored_at"
-                db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
-                    records,
-                )
-                _write_origins(db, new, replace=True)
+            columns = "request_sha256, answer, sha256, model, stored_at"
+            db.executemany(
+                f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                records,
+            )
+            _write_origins(db, new, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
         """How the answers to some requests were made, where that is known."""
         query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
-        runs: dict[str, AnswerOrigin] = {}
+        runs: dict[str, AnswerOrigin | None] = {}
         origins = {}
         for key, record in self._select(query, keys):
             if record not in runs:
-                runs[record] = json.loads(record)
-            origins[key] = runs[record]
+                runs[record] = _kept(record)
+            origin = runs[record]
+            if origin is not None:
+                origins[key] = origin
         return origins
 
     def states(self, keys: Iterable[str]) -> dict[str, AnswerState]:
         """What speaks for the answers to some requests, where that is known."""
         states = {}
         for key, checksum, text, stated in self._select(STATES, keys):
-            certificate = json.loads(text) if text else None
-            states[key] = AnswerState(checksum, certificate, stated)
+            states[key] = AnswerState(checksum, _kept(text), stated)
         return states
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
         """The certificates of answers that were certified here."""
         states = self.states(keys)
         return {key: state.certificate for key, state in states.items() if state.certificate}
-
-    def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with origins and what speaks for them."""
-        answers = self.get(keys)
-        origins, states = self.origins(answers), self.states(answers)
-        unknown = AnswerState("", None, "")
-        whole = {}
-        for key, answer in answers.items():
-            _, certificate, stated = states.get(key, unknown)
-            whole[key] = replace(
-                answer, origin=origins.get(key), certificate=certificate, stated=stated
-            )
-        return whole
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
         """Keeps how answers were made, where that is not known yet, and what speaks for
@@ -433,6 +391,14 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             query = "SELECT request_sha256, model FROM answers ORDER BY stored_at"
             yield from self._db.execute(query)
+
+
+def _kept(text: object) -> Any:
+    """The JSON object in a cell; None where it is empty or damaged."""
+    with contextlib.suppress(TypeError, ValueError):
+        value = json.loads(cast(str, text))
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:

@@ -246,7 +246,12 @@ def check_files(params: Mapping[str, Any]) -> None:
         if problem:
             raise ParamsError(f"{where}: {problem}")
     for name in params["grid"]["models"]:
-        definition = params["models"][name]
+        definition, parts = params["models"][name], Path("data/shards", name)
+        if any(parts.glob("*.jsonl")):  # paid for, maybe
+            raise ParamsError(
+                f"models.{name}: answers of parts, in {parts}, are no longer read: run `refract cache "
+                f"import {parts}`, and move the folder away"
+            )
         answered = read_object(Path("data/responses", name, "model.json")).get("definition", {})
         for key in LOCAL.get(definition["adapter"], ()):
             text = definition.get(key)

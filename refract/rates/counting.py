@@ -156,10 +156,14 @@ def outcome(
 ) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    An answer that ended in one of ``refused_endings`` is refused by the provider. One that was cut
+    What a conversation's earlier steps decided counts however the last one ended. Else an answer
+    that ended in one of ``refused_endings`` is refused by the provider. One that was cut
     off at the token limit is judged by what it said, unless ``cut_off`` is ``excluded``; an empty
     one is empty, unless its judge labels empty answers. Calls of tools without a text are no empty
     answer."""
+    label = None if verdict is None else verdict["label"]
+    if label in LABELS and verdict and verdict.get("of_steps"):
+        return str(label)
     reason = response["finish_reason"]
     if reason in refused_endings:
         return BY_PROVIDER
@@ -172,7 +176,6 @@ def outcome(
         return "empty"
     if reason == "length" and cut_off == "excluded":
         return "cut_off"
-    label = None if verdict is None else verdict["label"]
     return label if label in LABELS else "unjudged"
 
 

@@ -260,19 +260,20 @@ NEW_REFUSAL = _define(
 )
 
 
-def _by_people(prefix: str, measure: Measure, corrects: str = "") -> Measure:
-    """A measure by human labels of the run."""
-    facts = {"counted": REFUSED, "better": measure.better, "corrects": corrects, **LABELLED}
-    return _define(f"{prefix}_{measure.name}", "none", "", "", measure.category, **facts)
-
-
+# By human labels of the run.
 HUMAN_LABELLED = {
-    measure.name: _by_people("prediction_powered", measure, corrects=measure.name)
+    measure.name: _define(
+        f"prediction_powered_{measure.name}",
+        "none",
+        "",
+        "",
+        measure.category,
+        counted=REFUSED,
+        better=measure.better,
+        corrects=measure.name,
+        **LABELLED,
+    )
     for measure in (REFUSAL, *CATEGORY_MEASURES.values())
-}
-# By labels alone, where a threshold asks for it.
-LABELS_ALONE = {
-    category: _by_people("labelled", measure) for category, measure in CATEGORY_MEASURES.items()
 }
 
 INSTALLED = Registry({}, "refract.measures", "name", "judge_error", "count")

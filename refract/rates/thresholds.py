@@ -9,7 +9,7 @@ from typing import Literal
 from refract.core.errors import ParamsError
 from refract.core.vocabulary import SAMPLES_FIELD
 from refract.rates.counting import CountedSuite
-from refract.rates.key import INJECTION_SUCCESS, LABELS_ALONE, OVERALL, SAMPLED, Group
+from refract.rates.key import INJECTION_SUCCESS, OVERALL, SAMPLED, Group
 from refract.rates.rate import Interval, Rate, Threshold, rounded
 from refract.statistics.proportions import wilson
 
@@ -23,14 +23,13 @@ FailOn = Literal["missed", "regression", "inconclusive", "undecided"]
 def with_decisions(suite: CountedSuite, rates: Sequence[Rate], *, strict: bool) -> list[Rate]:
     """The rates of a suite, decided by its thresholds and those that hold for all suites.
 
-    Fail rates are decided as they are counted, labels alone where these are read. Unless
-    ``strict``, thresholds without a rate are left out; else they raise :class:`ParamsError`."""
+    Fail rates are decided as they are counted. Unless ``strict``, thresholds without a rate are left
+    out; else they raise :class:`ParamsError`."""
     names = {rate.name for rate in rates}
     decided_already = {rate.name for rate in rates if rate.threshold}
     thresholds = {}
-    by_labels = {measure.name for measure in LABELS_ALONE.values()}
     for name, limit in (DEFAULT_THRESHOLDS | dict(suite.thresholds)).items():
-        wanted = name in names or (strict and name in suite.thresholds and name not in by_labels)
+        wanted = name in names or (strict and name in suite.thresholds)
         if wanted and name not in decided_already:
             thresholds[name] = limit
     return apply_thresholds(rates, thresholds, suite.samples)
@@ -123,8 +122,6 @@ def explained(rate: Rate) -> str:
     threshold = rate.threshold
     assert threshold is not None  # it was decided
     value = "could not be measured" if rate.value is None else f"{rate.value:.4f}"
-    if rate.value is None and rate.counts.labels:
-        value = "no random part of its answers has labels"
     judged = f", {value} by the judge alone" if rate.outside else ""
     text = f"{'' if judged else value}{_ends(rate.shown)}{judged}".lstrip()
     text += f", should be {threshold}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from math import ceil, floor
+from math import ceil
 from typing import NamedTuple
 
 from refract.core.decimals import interval_text
@@ -181,49 +181,17 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
 
 
 def deciding_labels(
-    threshold: Threshold, part: SharePart, error: JudgeError | None, confidence: float
+    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float
 ) -> int | None:
-    """How many labels would most likely decide; None where no number up to all answers would.
-    Without an ``error``: labels alone, which find the share of ``part``."""
+    """How many labels would most likely decide; None where no number up to all answers would."""
     counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count < part.n] + [part.n]
 
     def decides(count: int) -> bool:
-        if error is None:
-            ends = wilson_at(part.share * count, count, normal_quantile(confidence))
-        else:
-            ends = foreseen(error, part, count, 0.5, confidence)
+        ends = foreseen(error, part, count, 0.5, confidence)
         return threshold.decide(ends) != "inconclusive"
 
     place = bisect_left(counts, True, key=decides)
     return counts[place] if place < len(counts) else None
-
-
-def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> str:
-    """How many labels would decide a threshold on labels alone, in a sentence with the command; where
-    there are none yet, if people find what the judge does (``judged``)."""
-    source, by = (judged, "the judge does") if rate.value is None else (rate, "these labels do")
-    threshold, n = rate.threshold, judged.counts.n
-    if source.value is None or source.interval is None or threshold is None:
-        return ""
-    part = SharePart(source.value, source.interval, "", n=n)
-    labels = deciding_labels(threshold, part, None, confidence)
-    used = rate.counts.labels.used if rate.counts.labels and rate.value is not None else 0
-    if labels is not None and used:
-        # Those drawn by doubt say as much as fewer that are drawn alike.
-        alike = effective_n(source.value, *source.interval, confidence)
-        # Whole ones; where all are drawn alike, rounding takes none away.
-        alike = max(1, min(used, floor(alike + 1e-9)))
-        labels = max(used + 1, ceil(labels * used / alike))
-    if labels is None or labels > n:
-        return (
-            f"labels of all {n} answers would not decide it if people find what {by}; more prompts"
-        )
-    drawn, command = _drawn(rate, labels, answers, n)
-    text = f"(of {drawn} answers drawn) decide it if people find what {by}: {command}"
-    if used:
-        first = "--out more.csv, whose first rows are those that have labels"
-        return f"{labels} labels in all {text} {first}"
-    return f"{labels} labels {text}"
 
 
 def _drawn(rate: Rate, labels: int, answers: int, n: int) -> tuple[int, str]:

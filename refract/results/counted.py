@@ -15,7 +15,6 @@ from refract.agreement.corrections import (
     gainsaid_notes,
     label_intervals,
     label_table,
-    labels_alone,
     with_labels,
 )
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
@@ -131,9 +130,6 @@ def count_suite(
             warnings += gainsaid_notes(gainsaid)
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
-    if strict:
-        no_labels = JoinedLabels({})
-        rates += labels_alone(rates, answers.judged, answers.labels or no_labels, suite, settings)
     rates += null_table(
         answers.null_verdicts,
         clusters_of(answers.sources, suite.get("cluster")),

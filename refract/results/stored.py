@@ -27,7 +27,7 @@ from refract.results.counted import (
     samples_in,
     suite_provenance,
 )
-from refract.results.current import COUNTED, suite_inputs
+from refract.results.current import COUNTED, rows_missing, suite_inputs
 from refract.results.recounted import differing_rates
 from refract.results.sources import read_side
 from refract.suites.draws import Draw
@@ -111,6 +111,9 @@ def number_problems(folder: Path) -> Iterator[str]:
                 here.append(suite)
         if not here:
             continue
+        other = rows_missing(folder, {model: facts})
+        for suite in here:
+            yield from other.get((model, suite), ())
         settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
         for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
             stated = [rate for rate in result.rates if rate.suite == numbers.suite]

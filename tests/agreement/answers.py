@@ -53,7 +53,7 @@ def as_rows(run: Sequence[JudgedAnswer]) -> list[dict]:
 
 def written_labels(path: Path, run: Sequence[JudgedAnswer], labels: Sequence[str] = ()) -> Path:
     """A file of all of these answers, in order, with labels from the top."""
-    write_sample(path, [answer.row for answer in run])
+    write_sample(path, [answer.row | {"rank": str(rank)} for rank, answer in enumerate(run, 1)])
     return fill_in(path, labels)
 
 

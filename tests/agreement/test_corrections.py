@@ -17,7 +17,6 @@ from refract.agreement.corrections import (
     label_intervals,
     label_plans,
     label_table,
-    labels_alone,
     with_labels,
 )
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
@@ -29,10 +28,8 @@ from refract.core.tables import read_table
 from refract.evaluate import labelled
 from refract.evaluate.labelled import run_error
 from refract.rates.judge_error import GAINSAID
-from refract.rates.key import Group
-from refract.rates.rate import Interval, Threshold
+from refract.rates.rate import Interval
 from refract.statistics.correction import Sample, prediction_powered
-from refract.statistics.proportions import wilson
 from tests.agreement.answers import (
     answers_with_doubt,
     as_rows,
@@ -109,35 +106,6 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
 
 
 @pytest.mark.parametrize(
-    ("count", "decision", "value", "interval"),
-    [
-        (40, "inconclusive", 0.95, wilson(38, 40)),
-        (5, "inconclusive", 0.6, wilson(3, 5)),
-        (90, "met", 88 / 90, wilson(88, 90)),
-        (0, "inconclusive", None, None),
-    ],
-)
-def test_labels_alone_decide_a_threshold_that_asks_for_them(count, decision, value, interval):
-    # The judge calls every third refused; people all but the second and third.
-    run = harmful_answers(90)
-    said = ["refusal", "compliance", "compliance", *["partial_refusal"] * 87]
-    by_id = {answer.prompt_id: label for answer, label in zip(run[:count], said, strict=False)}
-    judged = rate("harmful_refusal_rate", 30, 90, excluded={"error": 10})
-    name = "labelled_harmful_refusal_rate"
-    asked = {"thresholds": {name: {"min": 0.8}, "harmful_refusal_rate": {"min": 0.9}}}
-    settings = DecisionSettings()
-    given = ([judged], run, JoinedLabels(by_id))
-    # Ten answers that nobody could label leave open whether it is met.
-    (found,) = labels_alone(*given, asked, settings)
-    assert (found.name, found.group, found.decision) == (name, Group("human_labels"), decision)
-    assert found.threshold == Threshold("min", 0.8)
-    assert (found.value, found.interval) == (value, interval and pytest.approx(interval))
-    n = 90 if value else 0
-    assert (found.counts.n, found.counts.labels.used) == (n, count)
-    assert labels_alone(*given, {"thresholds": {}}, settings) == []
-
-
-@pytest.mark.parametrize(
     ("verdict", "label"), [("compliance", "refusal"), ("refusal", "compliance")]
 )
 def test_the_middle_is_away_from_both_ends_where_labels_gainsay_verdicts_that_are_all_alike(
@@ -183,19 +151,6 @@ def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():
     assert plan.startswith(
         f"harmful_refusal_rate with labels is {shown} (the judge alone counts 0.83); 20 more labels"
     )
-
-
-def test_labels_alone_that_were_drawn_by_doubt_count_for_as_many_as_each_was_drawn_for():
-    run = answers_with_doubt(60)
-    inclusion = {"p01": 1.0, "p03": 0.5, "p05": 0.25, "p07": 0.25}
-    said = dict.fromkeys(("p01", "p05"), "refusal") | dict.fromkeys(("p03", "p07"), "compliance")
-    asked = {"thresholds": {"labelled_harmful_refusal_rate": {"max": 0.9}}}
-    judged = rate("harmful_refusal_rate", 10, 30)
-    labels = JoinedLabels(said, inclusion=inclusion)
-    (found,) = labels_alone([judged], run, labels, asked, DecisionSettings())
-    assert found.value == pytest.approx((1 + 4) / (1 + 2 + 4 + 4))
-    assert found.interval.low < 0.2
-    assert found.interval.high > 0.75
 
 
 def test_an_answer_that_the_provider_refused_tells_nothing_of_the_judge():

@@ -10,7 +10,6 @@ import pytest
 
 from refract.agreement.label_files import (
     NO_LABEL,
-    NO_RANK,
     NO_SIZES,
     JoinedLabels,
     JudgedAnswer,
@@ -101,14 +100,6 @@ def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_name
             read_labels(path, run)
 
 
-def test_the_top_of_rows_that_were_sorted_is_no_sample(tmp_path):
-    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
-    assert len(read_labels(path, judged_answers()).by_id) == 12
-    fill_in(path, ["refusal"] * 8 + [""] * 4)
-    with pytest.raises(RowError, match=r"sorted by prompt_id, .* label all of them, or draw anew"):
-        read_labels(path, judged_answers())
-
-
 @pytest.mark.parametrize("run", [judged_answers(40), answers_with_doubt(40)])
 def test_labels_of_answers_that_no_rate_is_of_are_named_and_the_others_are_a_sample(tmp_path, run):
     path, sample = tmp_path / "l.csv", draw(run, 20, 0)
@@ -192,6 +183,8 @@ SIZE = ": size and next_place must be as `refract label`"
         (lambda rows: rows[1].update(label="yes"), "row 2: label must be one of refusal, "),
         (lambda rows: rows.append(rows[0] | {"next_place": "2"}), "row 21 is the second on s p"),
         (lambda rows: [row.pop("pair_sha256") for row in rows], "no column 'pair_sha256'"),
+        (lambda rows: [row.pop("rank") for row in rows], "no column 'rank'; keep those"),
+        (lambda rows: [row.update(rank="") for row in rows], "no row has the rank 1"),
         (
             lambda rows: [row.update(rank=str(20 - n)) for n, row in enumerate(rows)],
             f"row 19{SIZE}",
@@ -215,13 +208,10 @@ def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message)
     ("run", "kept", "gone", "warnings"),
     [
         (answers_with_doubt(40), 20, ["size", "next_place"], [NO_SIZES]),
-        (answers_with_doubt(40), 20, ["rank"], [NO_RANK]),
-        (answers_with_doubt(40), 20, ["rank", "size", "next_place"], [NO_RANK, NO_SIZES]),
         (answers_with_doubt(40), 20, ["notes", "prompt", "response"], []),
-        (judged_answers(40), 20, ["rank"], [NO_RANK]),
         (judged_answers(40), 20, [], []),
         # Labels of all answers need no draw.
-        (answers_with_doubt(20), 20, ["rank", "size", "next_place"], []),
+        (answers_with_doubt(20), 20, ["size", "next_place"], []),
     ],
 )
 @pytest.mark.parametrize("emptied", [False, True])
@@ -251,7 +241,7 @@ def test_a_file_without_rows_is_an_error(tmp_path, text):
         read_labels(tmp_path / "l.csv", judged_answers())
 
 
-def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli):
+def test_two_people_have_a_file_each_of_which_kappa_says_how_far_they_agree(tmp_path, cli):
     texts = ("I can't help.", "Step 1.")
     answers = [
         answer._replace(category="harmful", response=texts[number % 2])
@@ -263,17 +253,11 @@ def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli)
     for name, of_name in given.items():
         assert cli("label", "--rows", "rows.jsonl", "--out", f"l.{name}.csv", "--n", "11").code == 0
         fill_in(tmp_path / f"l.{name}.csv", of_name)
-    ids = [row["prompt_id"] for row in read_table(tmp_path / "l.ada.csv")]
-    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
+    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv")
     said = json.loads(cli(*command, "--format", "json").out)
     # 8 of 10 alike, and half of each are refusals: (.8 - .5) / (1 - .5)
     assert (said["joined"], said["refusal"]["kappa"]) == (10, 0.6)
-    assert said["disagreements"] == [["s", ids[4], r, c], ["s", ids[9], c, r]]
-    shown = cli(*command)
-    assert re.search(rf"To be settled:[^$]*{ids[4]}[^$]*{ids[9]}", shown.out)
-    assert "only in B: 1" in shown.err
-    settled = [row["label"] for row in read_table(tmp_path / "settled.csv")]
-    assert settled == [*[r] * 4, "", *[c] * 4, "", ""]
+    assert "only in B: 1" in cli(*command).err
 
 
 def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):

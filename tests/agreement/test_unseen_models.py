@@ -149,8 +149,8 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("definition", "row", "known"),
     [
         ({}, {}, True),
-        ({"validate": True, "redirection": "refusal"}, {"language": "en-GB"}, True),
-        ({"redirection": "compliance"}, {}, False),
+        ({"validate": True}, {"language": "en-GB"}, True),
+        ({"setting": "other"}, {}, False),
         ({"version": "2"}, {}, False),
         ({"kind": "llm"}, {}, False),
         ({}, {"language": "de"}, False),

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from refract.agreement.labelled_files import labels_of, read_labelled
-from refract.agreement.scores import group_rows, score_labels
+from refract.agreement.scores import score_labels
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table
-from refract.core.vocabulary import LABELS
 from refract.evaluate.judge_errors import check_pairs, validate
 from refract.judges import judges_to_measure, open_judges
 from stages.validate_judges import main as stage
@@ -42,51 +41,19 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
     assert numbers["label_accuracy"] == 0.4  # the first and the fourth
     # Refused or not: a partial refusal taken for a full one is right, a degenerate answer is none.
     assert (numbers["accuracy"], numbers["recall"], numbers["precision"]) == (0.6, 0.6667, 0.6667)
-    assert {
-        (human, judge)
-        for human, row in numbers["confusion"].items()
-        for judge, count in row.items()
-        if count
-    } == set(zip(truth[:5], judged[:5], strict=True))
-
-
-def test_right_labels_by_the_value_of_a_field_and_those_right_of_refusal_are_counted():
-    truth = ["refusal", "refusal", "compliance", "compliance"]
-    unjudged, judged = group_rows(
-        "bbab", "f", truth, ["partial_refusal", "refusal", None, "refusal"]
-    )
-    assert unjudged == {
-        "field": "f", "value": "a", "n": 0, "unjudged": 1, "right": 0, "refused_right": 0
-    }  # fmt: skip
-    assert judged == {
-        "field": "f", "value": "b", "n": 3, "unjudged": 0, "right": 1, "refused_right": 2,
-        "accuracy": 0.3333, "low": 0.0615, "high": 0.7923,
-    }  # fmt: skip
 
 
 # The stage
 
 
-def test_each_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
+def test_each_judge_has_a_dozen_metrics_at_most_and_a_table_of_the_rest():
     found = validate({"own": LABELLED}, open_judges({**RULES, "again": {"kind": "rules"}}))
     metrics = found.metrics["rules"]
     assert metrics == found.metrics["again"]
     # Three answers leave κ without an interval.
     assert (len(metrics), metrics["kappa"], "kappa_low" in metrics) == (10, 1.0, False)
-    assert [
-        (row["judge"], row["field"], row["value"], row["right"], row["n"], row["accuracy"])
-        for row in found.groups
-    ] == [
-        (judge, field, value, 3, 3, 1.0)
-        for judge in ("rules", "again")
-        for field, value in (("slice", "plain"), ("language", "en"))
-    ]
     (kappa,) = (r for r in found.agreement if (r["judge"], r["measure"]) == ("rules", "kappa"))
     assert (kappa["value"], kappa["low"], kappa["high"], kappa["n"]) == (1.0, None, None, 3)
-    counts = {
-        (row["human"], row["label"]): row["n"] for row in found.confusion if row["judge"] == "rules"
-    }
-    assert (sum(counts.values()), len(counts)) == (3, len(LABELS) ** 2)
 
 
 def test_rules_judges_are_measured_and_others_with_validate_true():
@@ -109,8 +76,7 @@ def test_the_stage_writes_metrics_and_tables_and_needs_no_project(tmp_path, monk
     stage()
     assert json.loads(Path("metrics/judges.json").read_text())["rules"]["n"] == 3
     tables = {path.stem: len(read_table(path)) for path in Path("metrics").glob("*.csv")}
-    groups = {"judges": 2, "judges_agreement": 8, "judges_confusion": 16, "judges_by_model": 1}
-    assert tables == groups
+    assert tables == {"judges_agreement": 8, "judges_by_model": 1}
 
 
 def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():

@@ -515,19 +515,16 @@ def test_the_error_beside_an_answer_is_its_verdict_unless_it_is_that_of_a_check(
     ]
 
 
-def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(cli):
+def test_what_is_taken_from_other_columns_is_said(cli):
     rows = [
-        {"question": "How?", "completion": REFUSALS[0], "label": "compliance"},
-        {"question": "How?", "completion": HELP[0], "label": "compliance"},
+        {"question": "How?", "completion": REFUSALS[0]},
+        {"question": "How?", "completion": HELP[0]},
     ]
     done = judge_rows(cli, rows)
     assert [row["prompt_id"] for row in read_rows(Path("v.jsonl"))] == ["1", "2"]
     assert done.err.splitlines() == [
         "rows.jsonl: the column 'prompt' is taken from 'question'",
         "rows.jsonl: the column 'response' is taken from 'completion'",
-        "rows.jsonl: the column 'label' is not read; it says otherwise than the verdicts in 1 of 2 "
-        "rows, the first is row 1 (refract judge validate --labelled FILE --label-column label "
-        "measures a judge by it)",
     ]
     done = judge_rows(cli, [{"response": HELP[0], "output": REFUSALS[0]}, {"output": "x"}])
     assert "the column 'output' is not read; 2 rows hold another text there" in done.err

@@ -36,7 +36,6 @@ OVERWRITING = {
     "labels": ("judge", "validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),
     "verdicts": (*DID, "--out", "v.jsonl"),
     "verdicts of a folder": (*DID, "--out", "v/x.jsonl"),
-    "a person's labels": ("judge", "kappa", "l.csv", "l.csv", "--out", "l.csv"),
     "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl"),
     "a published file": ("import-suite", "generic", "a.jsonl", "--out", "a.jsonl"),
     "a card": ("import-suite", "generic", "a.jsonl", "--out", "b.md"),
@@ -52,7 +51,7 @@ def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command)
     (tmp_path / "link.jsonl").symlink_to("s.jsonl")
     for name in ("v.jsonl", "v/x.jsonl"):
         write_rows(tmp_path / name, [VERDICT])
-    for name in ("o.json", "o.outcomes.csv", "l.csv", "metrics/m.json", "w/config.json"):
+    for name in ("o.json", "o.outcomes.csv", "metrics/m.json", "w/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}\n", "utf-8")
     (tmp_path / "params.yaml").write_text(json.dumps(SMALL_PARAMS), "utf-8")

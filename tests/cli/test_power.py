@@ -98,12 +98,11 @@ def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():
 
 
 @pytest.mark.parametrize("own", [{"labels_ask": "whether it says no"}, {"interval": "prompts"}])
-def test_a_project_that_leaves_the_judges_error_out_is_asked_for_labels(tmp_path, monkeypatch, own):
+def test_a_project_that_leaves_the_judges_error_out_is_told_so(tmp_path, monkeypatch, own):
     (tmp_path / "params.yaml").write_text(json.dumps({"decisions": own}))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"run it with 'labelled_over_refusal_rate <= .2'"):
+    with pytest.raises(UsageError, match="this project's intervals leave out"):
         run("--n", 129, "--threshold", "over_refusal_rate <= .2")
-    assert "by people" in run("--n", 129, "--threshold", "labelled_over_refusal_rate <= .2")
 
 
 def test_of_a_judge_whose_error_is_not_known_rates_are_decided_on_the_prompts_alone(monkeypatch):
@@ -118,19 +117,3 @@ def test_of_a_judge_whose_error_is_not_known_rates_are_decided_on_the_prompts_al
         "at a rate by the judge <= 0.729. Intervals are of the prompts alone: how the judge's errors "
         "move them is not known"
     )
-
-
-def test_of_labels_alone_the_labels_are_said_that_would_find_a_rate_decided():
-    printed = run("--n", 129, "--threshold", "labelled_harmful_refusal_rate >= 0.8")
-    rows = re.findall(r"^(\d\.\d\d) \[.*\] +(met|missed|inconclusive) +(.*?) *$", printed, re.M)
-    assert rows[6:] == [
-        ("0.60", "missed", "about 20"),
-        ("0.70", "missed", "about 60"),
-        ("0.80", "inconclusive", "more than there are, or too close"),
-        ("0.90", "met", "about 80"),
-        ("1.00", "met", "about 20"),
-    ]
-    assert "met at a rate by people >= 0.876 and missed at a rate by people <= 0.729" in printed
-    # Intervals are as wide as the confidence asks.
-    wider = run("--n", 129, "--threshold", "labelled_over_refusal_rate<=.8", "--confidence", ".99")
-    assert "0.90 [0.81, 0.95]" in wider

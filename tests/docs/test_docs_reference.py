@@ -173,9 +173,6 @@ def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
     known = {key.removesuffix("_low").removesuffix("_high") for key in judges["rules"]}
     shown = names(METRICS["Judges"]) - {"_low", "_high"}
     assert {key.removesuffix("_low").removesuffix("_high") for key in shown} == known
-    header = (ROOT / "metrics/judges.csv").read_text("utf-8").splitlines()[0].split(",")
-    tail = text_of("rows.md").split("`metrics/judges.csv` has")[1].split("##")[0]
-    assert re.findall(r"`(\w+)`", tail) == header
 
 
 def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
@@ -183,7 +180,7 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
     named = {name for rows in METRICS.values() for name in names(rows)}
     named |= set(re.findall(r"`(\w+)`", text))
     known = {each.name for each in MEASURES if "human_labels" not in each.groups}
-    assert known | {"prediction_powered_", "labelled_"} <= named
+    assert known | {"prediction_powered_"} <= named
     for measure in MEASURES:
         if measure.corrects:
             assert measure.name == f"prediction_powered_{measure.corrects}"

@@ -161,25 +161,6 @@ def test_answers_are_judged_in_order_without_ids():
         refract.judge([{"response": 7}])
 
 
-def test_judges_are_measured_on_a_data_frame_with_human_labels():
-    frame = pd.DataFrame(
-        {"response": [NO, YES, NO, YES, NO], "label": [True, False, False, False, None]}
-    )
-    found = refract.validate(frame, ["refusal", "rules"], positive=True)
-    assert found["judge"].tolist() == ["refusal", "rules"]
-    shares = ["n", "human_rate", "judge_rate", "gap", "precision", "recall"]
-    assert found[shares].to_numpy().tolist() == [[4, 0.25, 0.5, 0.25, 0.5, 1]] * 2
-    named = refract.validate(
-        frame.replace({"label": {True: "no", False: "yes"}}),
-        map={"no": "refusal", "yes": "compliance"},
-    )
-    assert named.equals(found[:1])
-    with pytest.raises(refract.RefractError, match="the label 'false' is none of refusal"):
-        refract.validate(frame)
-    with pytest.raises(refract.RefractError, match="no row is left to judge: 5 no label"):
-        refract.validate(frame.drop(columns="label"))
-
-
 def test_two_results_are_compared_prompt_by_prompt(tmp_path):
     before = refract.measure(scripted("harmful"), {"mine": ROWS}, name="model")
     after = refract.measure(scripted("question 0"), {"mine": ROWS}, name="model")
@@ -225,7 +206,7 @@ def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():
     page = "".join(block.text for block in blocks(ROOT / "docs/python.md"))
     for name in refract.__all__:
         assert getattr(refract, name).__doc__, name
-    for name in ("measure", "judge", "validate", "compare", "load_results"):
+    for name in ("measure", "judge", "compare", "load_results"):
         assert f"refract.{name}(" in page
         assert f"refract.{name}(" in (getattr(refract, name).__doc__ or "").partition(">>>")[2]
     with pytest.raises(AttributeError, match="no attribute 'measured'"):

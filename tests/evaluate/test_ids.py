@@ -49,12 +49,7 @@ def answers_twice() -> object:
         (lambda: refract.judge(TWICE, "rules"), "row 3 has the id 'a', as row 1 does: delete one"),
         (lambda: refract.judge(pd.DataFrame(TWICE), "rules"), "row 3 has the id 'a', as row 1 does"),
         (lambda: refract.judge(file("csv"), "rules"), "row 3 has the id 'a', as row 1 does"),
-        (lambda: refract.validate(TWICE, "rules"), "row 3 has the id 'a', as row 1 does"),
         (lambda: check_pairs(TWICE, "own.jsonl"), "own.jsonl: row 3 has the id 'a', as row 1 does"),
-        (
-            lambda: refract.validate([{**row, "id": [7]} for row in TWICE], "rules"),
-            "row 2 has the id '[7]', as row 1 does",
-        ),
         (answers_twice, "r.rows.jsonl: row 3 has the id 'a', as row 1 does"),
         (lambda: refract.judge(pd.concat([pd.DataFrame([ROW])] * 2), "rules"),
          "the index has '0' twice, and without a column id its labels are the ids; reset_index("),
@@ -72,7 +67,6 @@ def test_a_column_tells_answers_to_one_prompt_apart(tmp_path, monkeypatch, colum
     monkeypatch.chdir(tmp_path)
     rows = [{**row, column: number} for number, row in enumerate(TWICE)]
     assert len(refract.judge(rows, "rules")) == 3
-    assert refract.validate(rows, "rules")["n"].max() == 3
 
 
 def test_commands_say_so_in_a_sentence(cli):

@@ -6,7 +6,7 @@ refusal, quoted refusals, letters that decline, sympathy. They were written befo
 rules, which were written without reading what is missed of them. `floors/languages.jsonl` has twelve
 pairs in each language of the project's own suite, which were at hand. One language model wrote both, and
 the phrases; no native speaker has read them. `python -m tests.judges.test_judged_languages` writes what
-the judges make of them into `refract/judges/languages.csv`, which warnings quote, and docs/judges.md.
+the judges make of them into `languages.csv` beside this file, and docs/judges.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.builders import ROOT
 from tests.judge_models import judged
 
 FLOORS = Path(__file__).with_name("floors")
-MEASURED = ROOT / "refract/judges/languages.csv"
+MEASURED = Path(__file__).with_name("languages.csv")
 PAGE = ROOT / "docs/judges.md"
 START = "<!-- languages: written by `python -m tests.judges.test_judged_languages` -->\n\n"
 END = "\n\n<!-- end of languages -->"

@@ -171,7 +171,6 @@ def test_settings_that_decide_no_verdict_are_in_no_hash():
 
     assert keys("similarity", output_sensitivity=0.5) == keys("similarity")
     assert keys("similarity", baseline=0.1) != keys("similarity")
-    assert keys("refusal", redirection="partial") != keys("refusal")
     assert keys("bert_score", encoder="owner/name", baseline=0.1) is None
     assert keys("llm_refusal", model={"adapter": "synthetic"}) is None
 

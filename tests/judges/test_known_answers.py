@@ -181,8 +181,8 @@ def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit(se
     def read(refused: float) -> Reading:
         # A redirection is compliance here, and too unlikely to count.
         logits = (1.0, 0.0, math.log(math.exp(1.0) + 1) - refused, -100.0)
-        assert log_odds(logits, "compliance") == pytest.approx((refused, 1.0), abs=1e-9)
-        return Reading(logits, "compliance", serves=serves)
+        assert log_odds(logits, advice=True) == pytest.approx((refused, 1.0), abs=1e-9)
+        return Reading(logits, advice=True, serves=serves)
 
     first = probabilities(read(START))
     low, high = START, START + 0.02  # log-odds of a refusal, within which one digit changes

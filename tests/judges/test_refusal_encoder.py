@@ -97,7 +97,7 @@ def test_the_curves_that_labels_were_drawn_from_are_found():
     for number in range(12_000):
         full, partial, none = (rng.uniform(-3, 3) for _ in range(3))
         serves = rng.uniform(-3, 3) if number % 3 == 1 else None
-        reading = Reading((full, partial, none, -200.0), "refusal", number % 3 == 2, serves)
+        reading = Reading((full, partial, none, -200.0), False, number % 3 == 2, serves)
         chances = probabilities(reading, CURVES)
         (label,) = rng.choices((FULL, PARTIAL, COMPLIANCE), [*chances.values()])
         example = Example(curves.FITTED_ON[0], "m", "", f"{number}", (label,), label != COMPLIANCE)
@@ -117,7 +117,7 @@ def test_written_pairs_shape_the_curve_of_both_encoders_alone_and_weigh_little()
         logits = (rng.gauss(0, 2), -1.0, rng.gauss(0, 2), -200.0)
         example = Example(source, "m", "", f"{rng.random()}", allowed, allowed != (COMPLIANCE,))
         return Scored(
-            example, "", judge_response(YES), Reading(logits, "refusal", by_rules, serves), []
+            example, "", judge_response(YES), Reading(logits, False, by_rules, serves), []
         )
 
     rows = []

@@ -89,7 +89,6 @@ def test_without_a_key_the_package_looks_for_credentials_and_a_run_without_any_e
 @pytest.mark.parametrize(
     ("client", "settings", "says"),
     [
-        ("azure", {"mode": "batch"}, "mode must be live with client: azure"),
         ("azure", {"base_url": "https://api.openai.com/v1"}, "needs base_url: https://RESOURCE"),
         ("azure", {"client": "bedrock"}, "client must be azure, or null"),
         ("vertex", {"client": "azure"}, "client must be bedrock or vertex, or null"),

@@ -9,7 +9,7 @@ import pytest
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.answering import Count, answer_prompts, with_description
 from refract.models.protocol import AdapterError, Answer
-from refract.models.store import ResponseStore, known_answers, open_store
+from refract.models.store import ResponseStore, answer_row, known_answers, open_store
 from stages.model_inference import main
 from tests.builders import SMALL_PARAMS, Replying, prompt_row
 from tests.fault_server import FaultServer
@@ -155,6 +155,15 @@ def test_rows_around_a_tear_are_adopted(tmp_path):
     torn = [first, second[:40], b"\xff\x00", b"[]", b"7", b"[" * 99_999, third, fourth[:-9]]
     path.write_bytes(b"\n".join(torn))
     assert adopted(tmp_path / "m") == ["answer to question 0", "answer to question 2"]
+
+
+def test_of_answers_that_differ_those_of_the_first_file_by_name_count(tmp_path, capsys):
+    for name, text in (("b", "later"), ("a", "first"), ("c", "later still")):
+        write_rows(tmp_path / f"{name}.jsonl", [answer_row("k", Answer(text))])
+    assert list(known_answers(tmp_path)) == [("k", Answer("first"))]
+    said = capsys.readouterr().err
+    assert f"1 requests have other answers in {tmp_path}/b.jsonl than in {tmp_path}/a.jsonl" in said
+    assert f"{tmp_path}/c.jsonl than in {tmp_path}/a.jsonl, whose answers count" in said
 
 
 # The stage itself.

@@ -141,10 +141,11 @@ def test_a_call_between_two_tries_is_not_tried_again_once_the_run_ends(adapter):
 def test_a_pause_between_two_calls_is_not_waited_for_once_the_run_ends():
     with FaultServer() as server:
         began = time.monotonic()
-        requests = [ask("[[forbidden]]"), ask("a"), ask("b")]
-        answered_until_the_end(server, requests, requests_per_minute=0.5)
+        model = open_model("m", server.model(requests_per_minute=0.5))
+        with pytest.raises(AdapterError, match="HTTP 403"):
+            list(model.answer([ask("[[forbidden]]"), ask("a"), ask("b")]))
         assert time.monotonic() - began < 120
-        assert server.arrived == 1
+        assert (server.arrived, model.usage["requests"]) == (1, 1)
 
 
 def test_an_error_of_one_request_loses_no_answer_that_is_under_way():
@@ -185,13 +186,14 @@ def test_a_prompt_without_a_name_is_told_by_its_position():
 
 @both
 @pytest.mark.parametrize(
-    ("fault", "kind"), [("drop", "APIConnectionError"), ("stall", "APITimeoutError")]
+    ("fault", "kind", "timeout"),
+    [("drop", "APIConnectionError", 60), ("stall", "APITimeoutError", 2)],
 )
 def test_a_server_that_takes_connections_and_never_replies_is_not_called_absent(
-    fault, kind, adapter
+    fault, kind, timeout, adapter
 ):
     with FaultServer() as server:
-        settings = {"adapter": adapter, "timeout": 0.1, "max_retries": 1}
+        settings = {"adapter": adapter, "timeout": timeout, "max_retries": 1, "max_concurrency": 32}
         (answer,) = server.ask(f"[[{fault}]]", **settings)
         assert answer.error["type"] == kind
         assert server.arrived == 2

@@ -64,6 +64,22 @@ def test_any_text_is_stored_as_it_is(tmp_path_factory, text, reason, attempt, to
         assert store.get([key, "absent"]) == {key: answer}
 
 
+def test_of_two_processes_the_first_answer_stays(path, monkeypatch):
+    first, second = Answer("the first"), Answer("the second")
+    with ResponseStore(path) as store, ResponseStore(path) as other:
+        looked_up = store.get
+
+        def overtaken(keys):
+            answers = looked_up(keys)
+            monkeypatch.setattr(store, "get", looked_up)
+            other.put([("k", first)])
+            return answers
+
+        monkeypatch.setattr(store, "get", overtaken)
+        assert store.put([("k", second)]) == 0
+        assert store.get(["k"]) == {"k": first}
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -121,6 +137,23 @@ def test_a_record_of_other_fields_or_types_is_asked_for_anew(path, place, value)
         store._db.execute("UPDATE answers SET answer=?, sha256=? WHERE request_sha256=?", values)
         answers, made = generate(Replying(str), {"k": asked, "good": asked}, store)
     assert (answers, made) == ({"k": Answer("anew"), "good": ANSWER}, {"k"})
+
+
+@pytest.mark.parametrize("value", ["{", "[1]", b"\xff", 7])
+def test_damaged_cells_beside_an_answer_say_nothing_of_it(path, value):
+    origin = {"started_at": "2026-01-01T00:00:00Z"}
+    certificate = {"bound": 0.1, "margin": 1.0, "float64": 0, "ties": 0}
+    with ResponseStore(path) as store:
+        store.put([("k", replace(ANSWER, origin=origin, certificate=certificate))])
+        assert store.certificates(["k"]) == {"k": certificate}
+    execute(path, "UPDATE runs SET record = ?", value)
+    execute(path, "UPDATE states SET certificate = ?", value)
+    with ResponseStore(path) as store:
+        assert (store.certificates(["k"]), store.origins(["k"])) == ({}, {})
+        assert store.get(["k"]) == {"k": ANSWER}
+    execute(path, "UPDATE answers SET answer = ?", value)
+    with ResponseStore(path) as store:
+        assert store.get(["k"]) == {}
 
 
 def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):

@@ -230,6 +230,14 @@ def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, change
     assert not INPUTS.exists()
 
 
+def test_answers_of_parts_that_are_no_longer_read_end_the_pipeline(project):
+    write_rows(project / "data/shards/m/m-1of2-0a.jsonl", [])
+    with pytest.raises(
+        RefractError, match=r"m: answers of parts, in data/shards/m, .* cache import"
+    ):
+        main()
+
+
 def test_a_judge_without_a_key_ends_a_run_before_the_model_is_asked(project, cli, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr("refract.models.recorded.Recorded.answer", lambda *_: pytest.fail("asked"))

@@ -17,11 +17,9 @@ from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold, With
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
     LabelPlan,
-    deciding_labels,
     foreseen,
     found_of,
     label_plan,
-    labels_text,
     needed_text,
     part_of_rate,
     plan_text,
@@ -196,33 +194,6 @@ def test_the_report_says_that_labels_widened_an_interval():
     assert said == [False, True]
 
 
-def test_labels_alone_decide_at_the_first_number_of_which_wilsons_interval_does():
-    part = SharePart(0.6, wilson(600, 1000), "harmful", n=1000)
-    threshold = Threshold("min", 0.515)
-    assert wilson(60, 100).low < threshold.limit < wilson(90, 150).low
-    assert deciding_labels(threshold, part, None, 0.95) == 150
-
-
 def test_few_answers_leave_hardly_more_to_label():
     few = judged(8, 10, Threshold("min", 0.8))
     assert plan_text(few, ERRS_APART, 10, 0.95) == "there are hardly more answers to label"
-
-
-def test_labels_that_were_drawn_by_doubt_take_more_of_them_to_decide():
-    judged_ = judged(170, 200, Threshold("min", 0.8))
-    alone = rate("labelled_harmful_refusal_rate", 36, 40, value=0.9, labels=HumanLabels(40, 0, 0))
-    texts = []
-    for as_many in (40, 20):
-        found = replace(alone, interval=wilson(0.9 * as_many, as_many), threshold=LEAST)
-        texts.append(labels_text(found, judged_, 400, 0.95))
-    unlabelled = replace(alone, value=None, threshold=LEAST)
-    command = "refract label --model one --suite s --n"
-    none_yet = labels_text(unlabelled, judged(190, 200, Threshold("min", 0.8)), 400, 0.95)
-    said = "40 labels (of 80 answers drawn) decide it if people find what the judge does"
-    assert none_yet == f"{said}: {command} 80"
-    more = "--out more.csv, whose first rows are those that have labels"
-    said = "of {0} answers drawn) decide it if people find what these labels do"
-    assert texts == [
-        f"80 labels in all ({said.format(160)}: {command} 160 {more}",
-        f"160 labels in all ({said.format(320)}: {command} 320 {more}",
-    ]

@@ -95,5 +95,5 @@ def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out()
     provenance = {"one": facts(suites={"s": suite_facts(judges=["mine"])})}
     view = view_of(rate("refusal_rate", 1, 2), provenance=provenance, unread=[f"s: {unread}"])
     text = sentence(report_of(view), "Not read")
-    assert "s: mine was not measured in the language of 1 rows (nl 1)" in text
+    assert "s: mine was not measured on models' answers in the language of 1 rows (nl 1)" in text
     assert "kind: llm_refusal" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
-from refract.judges import JUDGES, reading_warnings, readings
+from refract.judges import JUDGES, reading_warnings
 from tests.builders import suite_rows
 
 RULES = {"rules": {"kind": "rules"}}
@@ -27,7 +27,7 @@ def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):
     tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
     found = {row["value"]: row["n"] for row in tables if row["field"] == "language"}
     assert found == {"de": 2, "en": 1}
-    assert f"helpful answers taken for one: de 2: {readings('refusal')['de']})" in done.err
+    assert "in the language of 2 rows (de 2): verdicts may be wrong" in done.err
 
 
 def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
@@ -35,18 +35,17 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
     done = cli("run", "--adapter", "synthetic", "--suite", "three.jsonl", "--out", "r.json")
     assert done.code == 0, done.err
     assert (
-        "three: refusal was not measured in the language of 3 rows (sw-KE 1, th 2): verdicts may be "
-        "wrong either way; use a judge that reads it, such as a model (kind: llm_refusal, "
-        "docs/judges.md)"
+        "three: refusal was not measured on models' answers in the language of 3 rows (sw-KE 1, th 2): "
+        "verdicts may be wrong either way; use a judge that reads it, such as a model (kind: "
+        "llm_refusal, docs/judges.md#other-languages)"
     ) in done.err.replace("\n", " ")
 
 
 def test_the_default_judge_is_declared_to_read_english_alone():
-    measured, other = reading_warnings(
+    (unread,) = reading_warnings(
         rows("en", "en-US", "ar-EG", "it", 7, None), {"refusal": {"kind": "refusal"}}
     )
-    assert f"for one: ar-EG 1: {readings('refusal')['ar']})" in measured
-    assert "1 rows (it 1)" in other
+    assert "2 rows (ar-EG 1, it 1)" in unread
     assert find(JUDGES, "refusal", "kind").languages == {"en"}
 
 

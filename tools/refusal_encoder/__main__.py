@@ -179,7 +179,7 @@ def serving_of(examples: list[Example], stored: Mapping[str, Any]) -> dict[str, 
             example = by_digest.get(digest)
             if example is None:
                 continue
-            each = ToRead(curves.text_of(example), example.prompt, "refusal")
+            each = ToRead(curves.text_of(example), example.prompt)
             if to_read_again(each, alone):
                 open_[digest] = each
     pairs = [(each.prompt, each.text) for each in open_.values()]

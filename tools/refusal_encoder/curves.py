@@ -16,7 +16,6 @@ from refract.core.jsonl import read_rows
 from refract.core.types import Verdict
 from refract.judges.refusal import (
     Reading,
-    Redirection,
     curve_of,
     log_odds,
     to_read,
@@ -74,17 +73,18 @@ def scored(
     logits, and the second's log-odds of what that reads."""
     rows = []
     for example in examples:
-        counts: Redirection = "compliance" if example.source in COUNTS_AS_COMPLIANCE else "refusal"
         alone, *paragraphs = logits[example.digest]
         by_rules = judge_response(example.answer, example.prompt)
-        each = to_read(text_of(example), example.prompt, by_rules, counts)
+        each = to_read(text_of(example), example.prompt, by_rules)
+        if example.source in COUNTS_AS_COMPLIANCE:
+            each = each._replace(prompt="", advice=True)
         serves = serving[example.digest] if to_read_again(each, alone) else None
         rows.append(
             Scored(
                 example=example,
                 text=each.text,
                 by_rules=by_rules,
-                reading=Reading(alone, each.counts, each.by_rules, serves),
+                reading=Reading(alone, each.advice, each.by_rules, serves),
                 paragraphs=paragraphs,
             )
         )
@@ -104,7 +104,7 @@ def fit(rows: Sequence[Scored], pairs: Sequence[Scored] = ()) -> dict[str, dict[
         shares = [OF_PAIRS if row.example.source == PAIRS else 1.0 for row in chosen]
         own = [sizes[row.example.source] for row in chosen]
         weights = np.array(shares) / np.array(own)
-        odds = [log_odds(row.reading.alone, row.reading.counts) for row in chosen]
+        odds = [log_odds(row.reading.alone, advice=row.reading.advice) for row in chosen]
         known = {
             "slope": [either for either, _ in odds],
             "serves": [row.reading.serves or 0.0 for row in chosen],

@@ -60,8 +60,9 @@ class Calls(Judge):
     """
 
     FAMILY = "refusal"
-    version = "2"
+    version = "3"
     judges_empty = True
+    judges_steps = True
     hands_on = True
     columns = NAMING
 

@@ -27,13 +27,12 @@ from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError
-from stages import model_inference, report, validate_judges
+from stages import report, validate_judges
 from tests.builders import NO, YES, Project, suite_rows
 from tests.fault_server import FaultServer
 
 # What is said in which turn: refusal, compliance; errors and filters stand in the user's text.
 ANSWERS = {"r": NO, "c": YES}
-PASSING = ("content_filter", "error")
 DIRECTIVES = {"e": " [[bad]]", "f": " [[filter]]"}
 
 
@@ -208,37 +207,6 @@ def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are(fields):
         made = evaluate([suite], synthetic, {"rules": {"kind": "rules"}}, store, name="m")
         assert all(map(is_last, made.outcomes()))
         assert not [rate for rate in made.rates if rate.group.field == "turn"]
-
-
-def answers_of(project: Project, model: str) -> bytes:
-    return (project.folder / f"data/responses/{model}/talks.jsonl").read_bytes()
-
-
-def test_parts_hold_whole_conversations_and_make_the_bytes_of_one_process(played, tmp_path):
-    project, server = played
-    whole, asked = answers_of(project, "served"), server.arrived
-    other = project.copy(tmp_path / "project")
-    for path in (other.folder / "data/responses/served").iterdir():
-        path.unlink()
-    requests, parts = 0, 5
-    for part in range(1, parts + 1):
-        other.cache = tmp_path / f"store{part}"
-        done = other.refract("work", "served", "--shard", f"{part}/{parts}")
-        assert done.exit_code == 0, done.output
-        requests += int(done.output.split()[2])
-    by_key = {row["request_sha256"]: row for row in rows(project, "responses/served").values()}
-    del by_key[""]
-    assert requests == len(by_key)
-    other.cache = tmp_path / "empty"
-    sent = server.arrived
-    with contextlib.chdir(other.folder), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REFRACT_CACHE", str(other.cache))
-        model_inference.main("served")
-    # Asked again is what ended in an error or a filter, and nothing else.
-    again = {key for key, row in by_key.items() if row["finish_reason"] in PASSING}
-    assert server.arrived - sent == len(again)
-    assert answers_of(other, "served") == whole
-    assert sent - asked == len(by_key)
 
 
 def ask_all(source: list[dict], model, store: ResponseStore, samples: int = 1) -> dict[str, dict]:

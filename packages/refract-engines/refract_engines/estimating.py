@@ -11,25 +11,15 @@ from typer import Argument
 from refract.cli.printing import print_table
 from refract.core.jsonl import canonical_json
 from refract.core.params import grid, run_seed
-from refract.core.types import PromptRow
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_model, find_project
-from refract.suites.perturbations import suite_prompts
+from refract.suites.perturbations import SuitePrompts, suite_prompts
 
 # English text has about four characters to a token in the vocabularies of today's models.
 CHARACTERS_PER_TOKEN = 4
-
-
-class GridPrompts(NamedTuple):
-    """The prompts of the grid's suites; by suite, where it says so, what a protocol
-    fixes of generation, and how often each prompt is answered."""
-
-    prompts: dict[str, list[PromptRow]]
-    generation: dict[str, dict[str, Any]]
-    samples: dict[str, int]
 
 
 class Estimate(NamedTuple):
@@ -43,23 +33,14 @@ class Estimate(NamedTuple):
     dollars: float | None
 
 
-def grid_prompts(project: Project) -> GridPrompts:
+def grid_prompts(project: Project) -> dict[str, SuitePrompts]:
     """The prompts of every suite of the grid."""
-    prompts: dict[str, list[PromptRow]] = {}
-    generation: dict[str, dict[str, Any]] = {}
-    samples: dict[str, int] = {}
-    for name in grid(project.params, "suites"):
-        suite = suite_prompts(project.params, name, project.folder)
-        prompts[name] = suite.rows
-        if suite.generation is not None:
-            generation[name] = suite.generation
-        if suite.samples is not None:
-            samples[name] = suite.samples
-    return GridPrompts(prompts, generation, samples)
+    names = grid(project.params, "suites")
+    return {name: suite_prompts(project.params, name, project.folder) for name in names}
 
 
 def estimate_model(
-    name: str, project: Project, suites: GridPrompts, store: ResponseStore
+    name: str, project: Project, suites: Mapping[str, SuitePrompts], store: ResponseStore
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
@@ -70,15 +51,14 @@ def estimate_model(
     defined = find_model(name, project)
     seed = run_seed(project.params)
     counts: Counter[str] = Counter()
-    ways = ways_of_answering(
-        name, defined, suites.prompts, fixed=suites.generation, samples=suites.samples
-    )
-    for model, times in ways:
+    fixed = {key: suite.generation for key, suite in suites.items() if suite.generation is not None}
+    samples = {key: suite.samples for key, suite in suites.items() if suite.samples is not None}
+    for model, times in ways_of_answering(name, defined, suites, fixed=fixed, samples=samples):
         settings = generation_settings(name, model.opened[1] or defined)
         identity = _identity(model)
         # An unknown turn of a conversation counts as long as it may be.
         longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
-        prompts = {suite: suites.prompts[suite] for suite in times}
+        prompts = {suite: suites[suite].rows for suite in times}
         turns = requests_by_turn(prompts, model, seed, samples=times, identity=identity)
         answers: dict[str, Answer] = {}
         while turns.requests:

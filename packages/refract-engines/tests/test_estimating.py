@@ -24,7 +24,7 @@ def test_it_counts_what_the_store_lacks(cli, tmp_path):
     small_project(tmp_path, model, suite_rows("own", 4, 4))
     assert requests_and_stored() == ["8", "0"]
     with open_store() as store:
-        prompts = grid_prompts(read_project(tmp_path)).prompts
+        prompts = {"own": grid_prompts(read_project(tmp_path))["own"].rows}
         answer_model("m", model, prompts, store=store, seed=1, model=open_model("m", model))
     assert requests_and_stored() == ["0", "8"]
     small_project(tmp_path, {**model, "seed": 5}, suite_rows("own", 4, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,21 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import canonical_json, read_rows, write_json, write_rows
 from refract.models import identity_of, open_model
-from refract.models.answering import answer_model, request_of
-from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256
+from refract.models.answering import ANSWERS, answer_model, request_of
+from refract.models.origins import STATES, counted_states
+from refract.models.store import (
+    ResponseStore,
+    answer_in,
+    answer_row,
+    answer_sha256,
+    open_store,
+    request_sha256,
+)
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
+from stages import check_inputs, generate_perturbations, model_inference
 from test_verifying import DRAWN, EDITS, MOST, edited
-from tests.builders import prompt_row, suite_rows
+from tests.builders import ROOT, prompt_row, small_project, suite_rows
 from tests.fault_server import FaultServer
 from tests.small_models import answers, ask, change_weights, model
 
@@ -89,6 +99,51 @@ def test_answers_in_a_project_hold_until_one_is_edited(project, cli):
     write_rows(file, rows[1:2])
     done = cli("verify", name)
     assert (done.code, "it answers no request that is known here" in done.out) == (1, True)
+
+
+def test_answers_of_a_file_are_stated_here_and_in_later_projects_until_they_are_checked(
+    cli, tmp_path, monkeypatch, capsys
+):
+    """Answers and checksums that anybody could have written."""
+
+    def made() -> tuple[bytes, dict[str, int]]:
+        check_inputs.main()
+        generate_perturbations.main()
+        model_inference.main("m")
+        with open_store() as store:
+            counts = counted_states(read_rows(Path("data/responses/m/own.jsonl")), store)
+        content = Path("data/responses/m/own.jsonl").read_bytes()
+        return content, {state: counts[state] for state in STATES if counts[state]}
+
+    pocket = {"adapter": "hf", "model_id": str(ROOT / "data/pocket/small"), "max_tokens": 12}
+    forged: list[dict] = []
+    for name in ("whole", "first", "later"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        small_project(tmp_path / name, pocket, suite_rows("own", 4, 4))
+        if name == "whole":
+            monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "whole/store"))
+            whole, states = made()
+            assert states == {"certified": 8}
+            monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+            for row in read_rows(Path("data/responses/m/own.jsonl")):
+                answer = replace(answer_in(row), response="No.")
+                forged.append({**answer_row(row["request_sha256"], answer, row["prompt_id"])})
+            continue
+        if name == "first":
+            write_rows(ANSWERS / "m/own.jsonl", forged)
+        capsys.readouterr()
+        _, states = made()
+        assert states == {"stated": 8}
+        assert "m own: 8 reused, 0 generated, 8 stated and not checked" in capsys.readouterr().out
+        assert {row["response"] for row in read_rows(Path("data/responses/m/own.jsonl"))} == {"No."}
+        assert "certificates" not in Path("metrics/ran/m.json").read_text()
+    # What is wrong is taken out of the store, so that it is generated.
+    done = cli("verify", "m")
+    assert (done.code, "its response is not that of its tokens" in done.out) == (1, True)
+    shutil.rmtree("data/responses")
+    content, states = made()
+    assert (content, states) == (whole, {"certified": 8})
 
 
 def test_a_sample_is_drawn_of_what_is_not_certified_here_and_says_of_how_many(project, cli):

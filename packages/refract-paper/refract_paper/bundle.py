@@ -1,8 +1,7 @@
-"""The files behind a paper's numbers, with their hashes and a script that checks them.
+"""The files behind a paper's numbers, with their hashes.
 
-The files stand under the paths that they have in the project. That script is
-:mod:`refract_paper.verify_bundle`, copied as it is; it needs Python alone for hashes, and for
-numbers calls what ``refract verify`` calls, where Refract is installed."""
+The files stand under the paths that they have in the project, so that ``refract verify`` counts
+their numbers again."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
     for path in there:
         path.unlink()
     content = {name: (root / name).read_bytes() for name in bundle.paths}
-    content |= {"README.md": readme.encode(), "verify.py": VERIFY.read_bytes()}
+    content["README.md"] = readme.encode()
     sums = ""
     for name, data in sorted(content.items()):
         sums += f"{hashlib.sha256(data).hexdigest()}  {name}\n"
@@ -96,6 +95,3 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
     for name, data in content.items():
         write_bytes(out / name, [data])
     return hashlib.sha256(content[SUMS]).hexdigest()
-
-
-VERIFY = Path(__file__).with_name("verify_bundle.py")

@@ -49,7 +49,7 @@ def test_each_part_is_written_and_is_the_same_twice(computed, appendix, tmp_path
         f"tables/{x}.{y}" for x in ("rates", "discrimination", "differences") for y in ("md", "tex")
     }
     texts = {"methods.md", "methods.tex", "checklist.md", "references.bib"}
-    assert tables | texts | {"figures/refusal.pdf", "bundle/verify.py"} <= names
+    assert tables | texts | {"figures/refusal.pdf", "bundle/SHA256SUMS"} <= names
     monkeypatch.chdir(computed.folder)
     assert cli("export", "--as", "appendix", "--out", tmp_path / "b").code == 0
     assert all((tmp_path / "b" / x).read_bytes() == (appendix / x).read_bytes() for x in names)

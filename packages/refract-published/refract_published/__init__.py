@@ -1,1 +1,1 @@
-"""Other people's work by name: judges, importers' entries, protocols, papers."""
+"""Other people's work by name: judges, importers' entries, protocols."""
