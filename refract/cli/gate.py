@@ -27,9 +27,6 @@ from refract.rates.undecided import needed_text, would_decide
 from refract.results.current import current_note
 from refract.results.sources import Result, read_side
 
-# Where a build fails unless every threshold is shown to be met.
-SHOWN_TO_BE_MET = ("inconclusive", "undecided")
-
 
 def gate(
     models: Annotated[list[str] | None, Argument(help="Models of the grid; default: all.")] = None,
@@ -37,7 +34,7 @@ def gate(
     fail_on: Annotated[
         FailOn,
         Option(
-            help="Exit with 1: inconclusive (or undecided), unless every threshold is shown to be met; "
+            help="Exit with 1: inconclusive, unless every threshold is shown to be met; "
             "regression, if one is shown to be missed, or unjudged answers keep it from being met; "
             "missed, if one is shown to be missed."
         ),
@@ -74,11 +71,11 @@ def gate(
         say(f"intervals are of prompts and judge, by labels that ask {asked}")
     say(summary)
     if junit is not None:
-        kind = "failure" if fail_on in SHOWN_TO_BE_MET else "skipped"
+        kind = "failure" if fail_on == "inconclusive" else "skipped"
         cases = [junit_case(rate, fail_on) for rate in rates]
         cases += [JUnitCase(place, "labels", kind, note) for place, note in unused.items()]
         write_bytes(junit, [junit_xml(cases)])
-    unshown = bool(unused) and fail_on in SHOWN_TO_BE_MET
+    unshown = bool(unused) and fail_on == "inconclusive"
     raise typer.Exit(int(unshown or any(fails(rate, fail_on) for rate in rates)))
 
 

@@ -23,13 +23,6 @@ judge_model = partial(
 judge_base_url = partial(
     Option, metavar="URL", help="Its server; default: its definition's or its provider's."
 )
-judge_set = partial(
-    Option,
-    "--judge-set",
-    metavar="KEY=VALUE",
-    help="Any other setting of the judge (YAML), or as model.KEY of the model that judges, such as "
-    "model.max_tokens=2000. Repeatable.",
-)
 confidence_level = partial(
     Option, help="Confidence of intervals and decisions; default: .95, or the project's."
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,7 @@ from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
 from refract.report.judge_notes import further_table, prompt_readers
 from refract.report.report_files import PAGE, REPORT, write_page
-from refract.report.view import View, read_titles
+from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
 from refract.results.sources import Side, read_side
@@ -44,8 +43,6 @@ def show(
     models = grid(params, "models")
     absent = without_results(root, models)
     side, view = results_view(root, [model for model in models if model not in absent] or models)
-    titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    view = replace(view, titles=titles)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")

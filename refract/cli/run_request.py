@@ -16,7 +16,6 @@ from refract.cli.options import (
     confidence_level,
     judge_base_url,
     judge_model,
-    judge_set,
     one_of,
     yaml_values,
 )
@@ -124,14 +123,6 @@ class RunOptions:
     ] = None
     judge_model: Annotated[list[str] | None, judge_model(rich_help_panel=JUDGING)] = None
     judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None
-    judge_set: Annotated[list[str] | None, judge_set(rich_help_panel=JUDGING)] = None
-    cut_off: Annotated[
-        Literal["judged", "excluded"] | None,
-        of_judges(
-            help="Whether answers cut off at --max-tokens are judged by what they say, or left out; "
-            "default: as the suite says, else judged."
-        ),
-    ] = None
     provider_refusals: Annotated[
         Literal["refused", "excluded"] | None,
         of_judges(
@@ -220,7 +211,6 @@ class RunRequest:
             self.project,
             one_of("--judge-model", options.judge_model),
             base_url=options.judge_base_url,
-            settings=yaml_values("--judge-set", options.judge_set),
             alone=options.protocol is not None,
         )
 

@@ -21,10 +21,8 @@ from refract.cli.options import (
     NumbersFile,
     judge_base_url,
     judge_model,
-    judge_set,
     keep_inputs,
     one_of,
-    yaml_values,
 )
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
@@ -72,7 +70,6 @@ def judge(
     ] = None,
     judge_model: Annotated[list[str] | None, judge_model()] = None,
     judge_base_url: Annotated[str | None, judge_base_url()] = None,
-    judge_set: Annotated[list[str] | None, judge_set()] = None,
     no_store: NoStore = False,
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order, and the share refused
@@ -86,8 +83,7 @@ def judge(
         raise UsageError(f"--in: no file {in_}")
     model = one_of("--judge-model", judge_model)
     name = judge or ("refusal" if model is None else MODEL_JUDGE)
-    settings = yaml_values("--judge-set", judge_set)
-    definition = find_judge(name, find_project(), model, judge_base_url, settings)
+    definition = find_judge(name, find_project(), model, judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     log = read_log(in_)
     rows, notes = named_answers(log.rows, f"--in: {in_}")

@@ -83,17 +83,9 @@ class SuiteSettings(Settings):
             "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },
     )
-    cut_off: Literal["judged", "excluded"] = Field(
-        "judged",
-        description="answers cut off at the token limit or in a loop are judged by what was said, "
-        "or left out",
-    )
     cluster: str | None = Field(
         None,
         description="column whose equal values mark rows that resemble each other; null: `pair_id`",
-    )
-    source_language: str | None = Field(
-        None, description="language that translations are compared with; null: `en`"
     )
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
@@ -129,14 +121,8 @@ class CommonSettings(Settings):
 
 
 class Metadata(Settings):
-    """What ``metadata`` tells the report: the title of a model or suite, and facts about
-    a model that its weights do not show."""
+    """What ``metadata`` tells the report: facts about a model that its weights do not show."""
 
-    title: str | None = Field(
-        None,
-        min_length=1,
-        description="name in the report, its page and figures; null: the name in params.yaml",
-    )
     family: str | None = Field(
         None, description="models of one family are fitted over size together"
     )
@@ -367,11 +353,11 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
                     raise ParamsError(
                         f"{label} must be a mapping with its {key} (got {kind!r:.80})"
                     )
-    known = {**_entries(params, "models"), **_entries(params, "suites")}
-    for name in params.get("metadata") or () if {"models", "suites"} <= params.keys() else ():
+    known = _entries(params, "models")
+    for name in params.get("metadata") or () if "models" in params else ():
         if name not in known:
             raise ParamsError(
-                f"metadata: no model or suite {name!r}{nearest(name, known)}; correct or remove it"
+                f"metadata: no model {name!r}{nearest(name, known)}; correct or remove it"
             )
     named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
     for name, suite in _entries(params, "suites").items():

@@ -225,14 +225,12 @@ def find_judge(
     project: Project,
     model: str | None = None,
     base_url: str | None = None,
-    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm``
     is one of kind llm_refusal.
 
     ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or
-    as ADAPTER:MODEL_ID; ``base_url`` is its server. ``settings`` change the judge, and by
-    ``model.KEY`` that model. Raises :class:`UsageError`."""
+    as ADAPTER:MODEL_ID; ``base_url`` is its server. Raises :class:`UsageError`."""
     judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
         if not _asks_model(name, judge):
@@ -245,16 +243,6 @@ def find_judge(
         if not isinstance(judge.get("model"), dict):
             raise UsageError("--judge-base-url: name the model that judges with --judge-model")
         judge = judge | {"model": judge["model"] | {"base_url": base_url}}
-    for key, value in (settings or {}).items():
-        _, of_model, own = key.partition("model.")
-        if not of_model:
-            judge = judge | {key: value}
-        elif isinstance(judge.get("model"), dict):
-            judge = judge | {"model": judge["model"] | {own: value}}
-        else:
-            raise UsageError(
-                f"--judge-set {key}: {name} asks no model; name one with --judge-model"
-            )
     return judge
 
 
@@ -264,12 +252,10 @@ def find_judges(
     model: str | None = None,
     base_url: str | None = None,
     *,
-    settings: Mapping[str, Any] | None = None,
     alone: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The judges of a run, by default the default one; each that asks a model asks ``model``, and
-    where none does, ``llm`` stands behind them. ``settings`` are of the only one, or the only one
-    of these.
+    where none does, ``llm`` stands behind them.
 
     Before one that labels something else than refusal stands the default, unless it is to be
     ``alone``. Raises :class:`UsageError`."""
@@ -283,14 +269,10 @@ def find_judges(
             raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
         names.append(MODEL_JUDGE)
         asks.append(MODEL_JUDGE)
-    changed = names if len(names) == 1 else asks
-    if settings and len(changed) != 1:
-        raise UsageError(f"--judge-set is of one judge (got {', '.join(names)}); name one --judge")
     judges: dict[str, dict[str, Any]] = {}
     for name in names:
-        own = settings if name in changed else None
         asked_of = (None, None) if model is not None and name not in asks else (model, base_url)
-        judge = find_judge(name, project, *asked_of, own)
+        judge = find_judge(name, project, *asked_of)
         if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
             judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
         judges[name] = judge

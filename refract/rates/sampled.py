@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from refract.core.types import clean_id, filled
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
     CountedSuite,
     PromptMeans,
-    clusters_of,
     counts_of,
     rate_of,
 )
@@ -29,23 +27,13 @@ from refract.rates.key import (
 from refract.rates.rate import Rate
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
-# The field of rates over the variants of a prompt; :func:`variant_table` has its values.
-VARIANTS_FIELD = "over"
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
 Estimator = Callable[[int, int], float]  # of how many answers that count, of how many
 
 
-def several_table(suite: CountedSuite) -> list[Rate]:
-    """The rates of several answers to one prompt: of its samples where there are some or a
-    threshold asks for them, and of its variants."""
-    rates = variant_table(suite)
-    if suite.samples > 1 or any(measure.name in suite.thresholds for measure in SAMPLED):
-        rates = sample_table(suite, suite.samples) + rates
-    return rates
-
-
-def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
-    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
+def sample_table(suite: CountedSuite) -> list[Rate]:
+    """Rates over sets of k samples, for k from 2 to all of them, and the spread within prompts; where
+    there is one sample, if a threshold asks for them.
 
     ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
     of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
@@ -55,6 +43,9 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
     samples that have the decision of most of their prompt (Larsen 2025, arXiv 2512.12066);
     ``refusal_spread`` the mean standard deviation of refusal within a prompt, unbiased in its
     square."""
+    samples = suite.samples
+    if samples == 1 and not any(measure.name in suite.thresholds for measure in SAMPLED):
+        return []
 
     def most(refused: int, judged: int) -> float:
         return max(refused, judged - refused) / judged
@@ -84,64 +75,9 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
     return rates
 
 
-def variant_table(suite: CountedSuite) -> list[Rate]:
-    """Whether the variants of a prompt are answered alike: its clean answer with those of its
-    repeats, with those of its perturbations, and the rows that are one request in several
-    languages.
-
-    ``label_change_rate`` is the share of prompts of which some variants were refused and some
-    complied with; beside it, by category, the shares of which any and all comply or refuse, as of
-    samples. All are over prompts with two judged variants or more, and those; the others are in the
-    bounds. Of several samples each is held against the same one of the variants, and counts."""
-    wanted = [(LABEL_CHANGE, changes_in_k)]
-    for any_measure, all_measure in ANY_AND_ALL.values():
-        wanted += [(any_measure, any_of_k), (all_measure, all_of_k)]
-    rates = []
-    for kind, prompts in _variants(suite).items():
-        for measure, of_k in wanted:
-            answers = []
-            for category, variants in prompts:
-                if measure.category in (None, category):
-                    answers.append([suite.outcomes[prompt_id] for prompt_id in variants])
-            if answers:
-                key = Key(measure, group=Group(VARIANTS_FIELD, kind))
-                rates.append(_rate(suite, key, answers, _of(of_k), 2))
-    return rates
-
-
-def _variants(suite: CountedSuite) -> dict[str, list[tuple[str, list[str]]]]:
-    """The variants of each prompt by kind: its category, and the ids of them all, the clean one
-    first."""
-    perturbed: dict[str, dict[str, tuple[str, list[str]]]] = {"repeats": {}, "perturbations": {}}
-    category = {row["id"]: row["category"] for row in suite.sources}
-    for prompt in suite.last_turns:
-        perturbation, clean = prompt["perturbation"], clean_id(prompt)
-        if perturbation is not None:
-            kind = "repeats" if perturbation["kind"] == "repeat" else "perturbations"
-            of_prompt = (category[prompt["source_id"]], [clean])
-            perturbed[kind].setdefault(clean, of_prompt)[1].append(prompt["prompt_id"])
-    # The rows of each request that stands in more than one language, the first in each: of one
-    # ``item``, as importers name it, or joined by ``pair_id``.
-    joined = clusters_of(suite.sources)
-    requests: dict[tuple[str, str], dict[str, str]] = {}
-    for row in suite.requested:
-        if row.get("language") is not None:
-            item = filled(row.get("item"))
-            name = joined[row["id"]] if item is None else str(item)
-            by_language = requests.setdefault((row["category"], name), {})
-            by_language.setdefault(str(row["language"]), row["id"])
-    translated = []
-    for (of_request, _), by_language in requests.items():
-        if len(by_language) > 1:
-            samples = [suite.ids(row_id) for row_id in by_language.values()]
-            translated += [(of_request, [*ids]) for ids in zip(*samples, strict=True)]
-    variants = {kind: [*prompts.values()] for kind, prompts in perturbed.items()}
-    return {**variants, "languages": translated}
-
-
-def _of(of_k: Callable[[int, int, int], float], k: int | None = None) -> Estimator:
-    """The estimate for k answers, by default for as many as there are."""
-    return lambda counting, judged: of_k(counting, judged, k or judged)
+def _of(of_k: Callable[[int, int, int], float], k: int) -> Estimator:
+    """The estimate for k answers."""
+    return lambda counting, judged: of_k(counting, judged, k)
 
 
 def _rate(

@@ -16,8 +16,8 @@ from refract.statistics.proportions import wilson
 # Limits that hold unless a suite sets its own.
 DEFAULT_THRESHOLDS = {INJECTION_SUCCESS.name: {"max": 0.5}}
 # What of thresholds fails a build: one that is shown to be missed, that or one that unjudged answers
-# hide, or any that is not met (two names).
-FailOn = Literal["missed", "regression", "inconclusive", "undecided"]
+# hide, or any that is not met.
+FailOn = Literal["missed", "regression", "inconclusive"]
 
 
 def with_decisions(suite: CountedSuite, rates: Sequence[Rate], *, strict: bool) -> list[Rate]:

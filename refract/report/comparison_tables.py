@@ -26,10 +26,10 @@ def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> Sh
     for a, b, difference in pairs:
         if difference.n:
             row = {
-                "suite": view.titles.plain(difference.suite),
+                "suite": difference.suite,
                 "prompts": difference.category.replace("_", " "),
-                "first": view.titles.model(a),
-                "second": view.titles.model(b),
+                "first": a,
+                "second": b,
                 "refused": f"{short_estimate(difference.a)}, {short_estimate(difference.b)}",
                 "second − first": short_estimate(difference.value, difference.shown, "+"),
                 "n": difference.n,
@@ -61,10 +61,10 @@ def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
     for difference in view.perturbed:
         if difference.n and bool(difference.category) == by_category:
             row = {
-                "suite": view.titles.plain(difference.suite),
+                "suite": difference.suite,
                 "perturbation": difference.perturbation,
                 "prompts": difference.category,
-                "model": view.titles.model(difference.model),
+                "model": difference.model,
                 "refused clean": short_estimate(difference.a),
                 "refused perturbed": short_estimate(difference.b),
                 "newly refused": len(difference.prompts["to_refusal"]),
@@ -89,12 +89,7 @@ def compared_numbers(view: View, pairs: Iterable[Compared]) -> list[Row]:
     rows = []
     for a, b, x in pairs:
         if x.n:
-            names = [
-                view.titles.plain(x.suite),
-                x.category,
-                view.titles.model(a),
-                view.titles.model(b),
-            ]
+            names = [x.suite, x.category, a, b]
             values = [x.n, x.clusters, *map(number, (x.a, x.b, x.value)), *ends(x.interval)]
             ps = [None if p is None else f"{p:.4g}" for p in (x.p, x.p_adjusted)]
             cells = [*names, *values, *ps, *ends(x.judge_interval)]
@@ -106,6 +101,6 @@ def perturbed_numbers(view: View) -> list[Row]:
     """What perturbations did to refusal, perturbed minus clean, by :data:`COMPARED`."""
     pairs = []
     for difference in view.perturbed:
-        model = view.titles.model(difference.model)
-        pairs.append(Compared(model, f"{model}, {difference.perturbation}", difference))
+        name = f"{difference.model}, {difference.perturbation}"
+        pairs.append(Compared(difference.model, name, difference))
     return compared_numbers(view, pairs)

@@ -48,7 +48,6 @@ class Mark(NamedTuple):
     x_interval: Interval | None = None
     y: float | None = None
     y_interval: Interval | None = None
-    p: float | None = None
 
 
 class Curve(NamedTuple):
@@ -70,7 +69,7 @@ class Figure:
     the first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep
     their mark and colour in every figure; the legend says which have no value here.
     ``discrimination`` are differences of the two axes at each of which a line is drawn and labelled
-    (Youden's J). With ``alpha``, marks whose p is above it, or that have none, are hollow."""
+    (Youden's J)."""
 
     name: str
     marks: Sequence[Mark]
@@ -82,7 +81,6 @@ class Figure:
     series: Sequence[str] = ()
     curves: Sequence[Curve] = ()
     discrimination: Sequence[float] = ()
-    alpha: float | None = None
 
     @cached_property
     def svg(self) -> bytes:
@@ -101,7 +99,6 @@ class Figure:
                 low, high = interval or (None, None)
                 for key, number in ((axis, value), (f"{axis}_low", low), (f"{axis}_high", high)):
                     row[key] = None if number is None else rounded(number)
-            row["p"] = None if mark.p is None else f"{mark.p:.4g}"
             filled |= {key for key, value in row.items() if value not in ("", None)}
             rows.append(row)
         return [{key: row[key] for key in row if key in filled} for row in rows]
@@ -210,8 +207,6 @@ def _fill(
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         marks = _on_named_lines(axes, marks, list(looks))
-        if first < 0:
-            axes.axvline(0, color=INK, linewidth=0.8, alpha=0.7)
     for by in figure.discrimination:
         axes.plot([0, 1 - by], [by, 1], color=INK, linewidth=1, linestyle=(0, (1, 3)), alpha=0.7)
         box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5}
@@ -230,10 +225,7 @@ def _fill(
             left, at, right = (min(max(end, first), last) for end in (left, mark.x, right))
             x = [left, at, right, math.nan, at, at]
             y = [mark.y, mark.y, mark.y, math.nan, low, high]
-            look = dict(looks[mark.series])
-            if figure.alpha is not None and (mark.p is None or mark.p > figure.alpha):
-                look["markerfacecolor"] = PAPER
-            axes.plot(x, y, markevery=[1], zorder=3, **look)
+            axes.plot(x, y, markevery=[1], zorder=3, **looks[mark.series])
 
 
 def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:

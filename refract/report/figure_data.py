@@ -20,7 +20,7 @@ SERIES = {
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    makers = (_refusal, _trade_off, _comparisons, _scaling)
+    makers = (_refusal, _trade_off, _scaling)
     return [figure for figure in (maker(view) for maker in makers) if figure.marks]
 
 
@@ -30,7 +30,7 @@ def _intervals(view: View) -> str:
 
 def _mark(view: View, rate: Rate, **names: Any) -> Mark:
     """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
-    suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+    suite, model = view.label(rate.suite), rate.model
     return Mark(suite, model, model, rate.counts.n, rate.value, rate.shown)._replace(**names)
 
 
@@ -55,7 +55,7 @@ def _trade_off(view: View) -> Figure:
         if category == "harmful" or not rate or not harmful:
             continue
         if rate.value is not None and harmful.value is not None:
-            mark = _mark(view, rate, panel=f"{view.titles.suite(suite)}\n{category}", line="")
+            mark = _mark(view, rate, panel=f"{view.label(suite)}\n{category}", line="")
             marks.append(mark._replace(y=harmful.value, y_interval=harmful.shown))
     return Figure(
         "trade_off",
@@ -67,37 +67,8 @@ def _trade_off(view: View) -> Figure:
         "harmless refused",
         "harmful refused",
         ticks=(0, 0.25, 0.5, 0.75, 1),
-        series=[view.titles.model(model) for model in view.models],
+        series=view.models,
         discrimination=(0.2, 0.4, 0.6, 0.8),
-    )
-
-
-def _comparisons(view: View) -> Figure:
-    """Paired differences between models, by suite and category."""
-    marks = []
-    for a, b, difference in view.near_compared:
-        if difference.value is not None:
-            mark = Mark(
-                view.titles.plain(difference.suite),
-                f"{view.titles.model(b)} − {view.titles.model(a)}",
-                difference.category,
-                difference.n,
-                difference.value,
-                difference.shown,
-                p=difference.p_adjusted,
-            )
-            marks.append(mark)
-    alpha = 1 - view.confidence
-    return Figure(
-        "comparisons",
-        marks,
-        "Models compared in pairs",
-        f"{view.titles.model(view.reference)} with every other model, and neighbours of the grid. Share "
-        "refused by one minus that by the other, as a line names them, on the same prompts; "
-        f"{_intervals(view)}. Filled: p ≤ {alpha:.2g} after Holm.",
-        "difference in the share refused",
-        ticks=(-1, -0.5, 0, 0.5, 1),
-        alpha=alpha,
     )
 
 
@@ -105,9 +76,9 @@ def _scaling(view: View) -> Figure:
     """Rates over parameters, a panel for each suite and measure, with the trend of each family."""
     marks, curves = [], []
     for series in view.series:
-        panel = f"{view.titles.suite(series.suite)}\n{series.title}"
+        panel = f"{view.label(series.suite)}\n{series.title}"
         for model, point in series.points.items():
-            mark = Mark(panel, view.titles.model(model), series.family, point.n, point.size)
+            mark = Mark(panel, model, series.family, point.n, point.size)
             marks.append(mark._replace(y=point.rate, y_interval=point.interval))
         sizes = [point.size for point in series.points.values()]
         slope, intercept = series.trend.slope, series.trend.intercept

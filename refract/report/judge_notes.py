@@ -50,10 +50,10 @@ def prompt_readers(view: View) -> list[str]:
     by_judge: dict[tuple[str, str], list[str]] = {}
     for rate in _null_differences(view):
         if reads_prompts(rate):
-            text = f"{_kind(rate)} {short_text(rate)} ({view.titles.model(rate.model)})"
+            text = f"{_kind(rate)} {short_text(rate)} ({rate.model})"
             by_judge.setdefault((_judge(view, rate), rate.suite), []).append(text)
     return [
-        f"on {view.titles.plain(suite)} the judge {judge} calls answers that cannot depend on "
+        f"on {suite} the judge {judge} calls answers that cannot depend on "
         f"their prompt refused more often under harmful prompts, by {'; '.join(texts)}: so much "
         "of a discrimination there may be the judge's"
         for (judge, suite), texts in by_judge.items()
@@ -123,9 +123,9 @@ def null_table(view: View) -> ShownTable:
         row = rows.setdefault(
             (rate.suite, judge, rate.model),
             {
-                "suite": view.titles.suite(rate.suite),
+                "suite": view.label(rate.suite),
                 "judge": _judge(view, rate),
-                "model": view.titles.model(rate.model),
+                "model": rate.model,
                 "discrimination": short_text(overall.get(Key(DISCRIMINATION, judge=judge).name)),
                 **dict.fromkeys(NULL_ANSWERS, MISSING),
             },

@@ -105,9 +105,9 @@ def html_environment() -> jinja2.Environment:
     )
 
 
-def environment(titles: wording.Titles) -> jinja2.Environment:
-    """The report's templates, in which every value is escaped. Filters write names, rates and
-    other numbers as :mod:`refract.report.wording` does."""
+def environment() -> jinja2.Environment:
+    """The report's templates, in which every value is escaped. Filters write numbers as
+    :mod:`refract.report.wording` does."""
     from markupsafe import Markup
 
     templates = html_environment().overlay(
@@ -115,8 +115,6 @@ def environment(titles: wording.Titles) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     templates.filters |= {
-        "suite": titles.suite,
-        "model": titles.model,
         "limit": wording.limit_text,
         "percent": wording.percent,
         "table": lambda table: Markup(table.markdown),

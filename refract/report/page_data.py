@@ -87,8 +87,8 @@ class StoredAnswers:
                     ended = None if recorded and reason == "stop" else reason
                     outcome, changed = outcomes[suite, prompt["prompt_id"]]
                     yield Answered(
-                        model=self.view.titles.model(model),
-                        suite=self.view.titles.suite(suite),
+                        model=model,
+                        suite=self.view.label(suite),
                         prompt=with_own_answers(prompt, response, earlier),
                         response=response,
                         verdicts=verdict["judges"],

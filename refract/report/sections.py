@@ -81,7 +81,7 @@ INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 
 def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
-    templates = environment(inputs.view.titles)
+    templates = environment()
     view = inputs.view
     templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": Sentences(view)}
     templates.globals |= {"prompt_readers": prompt_readers(view)}
@@ -149,7 +149,7 @@ def limits(inputs: Inputs) -> Data:
             unjudged.update(each.excluded)
         usage = view.provenance.get(model, {}).get("usage") or {}
         row = {
-            "model": view.titles.model(model),
+            "model": model,
             "answers to clean prompts": sum(each.n + each.unjudged for each in counts),
             "cut off": sum(each.cut_off or 0 for each in counts),
             "not judged": kinds_text(unjudged),
@@ -158,7 +158,7 @@ def limits(inputs: Inputs) -> Data:
         rows.append(row)
     for model, facts in view.provenance.items():
         if facts["model"]["identity"].get("arithmetic") == "exact":
-            exact.append(view.titles.model(model))
+            exact.append(model)
     return {"counts": shown_table(rows), "exact": ", ".join(exact)}
 
 
@@ -166,8 +166,8 @@ def over_refused(inputs: Inputs) -> ShownTable:
     """The harmless prompts that live models refused, those of most models first; of a suite
     that is not in git the id."""
     view = inputs.view
-    models = {view.titles.model(model) for model in view.live}
-    private = {view.titles.suite(name) for name in view.private}
+    models = view.live
+    private = {view.label(name) for name in view.private}
     prompts: dict[str, tuple[str, str]] = {}
     refused: dict[str, dict[str, bool]] = {}
     for row in inputs.answers.clean():
@@ -194,9 +194,9 @@ def _robustness(inputs: Inputs) -> Data:
         if rate.measure == CHANGED and not rate.group:
             counts, floor = rate.counts, rate.above_floor
             row = {
-                "suite": view.titles.plain(rate.suite),
+                "suite": rate.suite,
                 "perturbation": rate.key.perturbation,
-                "model": view.titles.model(rate.model),
+                "model": rate.model,
                 "answers that changed": short_text(rate),
                 "of": f"{counts.successes}/{counts.n}",
                 "above noise floor": floor and short_estimate(floor.value, floor.interval, "+"),
@@ -224,7 +224,7 @@ def _attacks(inputs: Inputs) -> Data:
     for (suite, model), rates in sorted(view.overall.items(), key=lambda entry: entry[0][0]):
         cells = {column: rates.get(measure.name) for column, measure in columns.items()}
         if any(cells.values()):
-            row = {"suite": view.titles.plain(suite), "model": view.titles.model(model)}
+            row = {"suite": suite, "model": model}
             rows.append(row | {column: short_text(rate) for column, rate in cells.items()})
     return {"attacks": shown_table(rows)}
 
@@ -251,14 +251,14 @@ def _scaling(inputs: Inputs) -> Data:
     view = inputs.view
     trends, points = [], []
     for series in view.series:
-        names = {"family": series.family, "suite": view.titles.plain(series.suite)}
+        names = {"family": series.family, "suite": series.suite}
         names["measure"] = series.title
         trends.append(names | {"models": len(series.points)} | _trend_cells(series.trend))
         for model, point in series.points.items():
             stated = "" if view.sizes[model].counted else " (stated)"
             row = {
                 **names,
-                "model": view.titles.model(model),
+                "model": model,
                 "parameters": f"{point.size:,.0f}{stated}",
                 "rate": short_estimate(point.rate, point.interval),
                 "of": f"{point.successes}/{point.n}",
@@ -289,7 +289,7 @@ def _provenance(inputs: Inputs) -> Data:
         peft = (identity.get("peft") or {}).get("sha256")
         decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
         row = {
-            "model": view.titles.model(name),
+            "model": name,
             "adapter": definition["adapter"],
             "version": identity["adapter_version"],
             "source": " + ".join(source),
@@ -301,7 +301,7 @@ def _provenance(inputs: Inputs) -> Data:
             row[column] = MISSING if usage.get(kind) is None else f"{usage[kind]:,}"
         models.append(row)
     for name, suite in view.suites.items():
-        row = {"suite": view.titles.suite(name), "SHA-256": suite["sha256"][:16]}
+        row = {"suite": view.label(name), "SHA-256": suite["sha256"][:16]}
         suites.append(row | {"judges": ", ".join(suite["judges"])})
     for name, judge in view.judges.items():
         judges.append({"judge": name, "kind": judge["kind"], "version": judge["version"]})

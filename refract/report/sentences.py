@@ -62,13 +62,12 @@ class Sentences:
 
     def _controls(self, kind: str) -> str:
         by_suite: dict[str, list[str]] = {}
-        titles = self.view.titles
         for rate in sorted(failed_controls(self.view.every, kind), key=lambda rate: rate.suite):
             if rate.suite not in self.view.repeated:
                 wrong = rate.counts.n - (rate.counts.successes or 0)
-                text = f"{titles.model(rate.model)} {wrong} of {rate.counts.n}"
+                text = f"{rate.model} {wrong} of {rate.counts.n}"
                 text += f" (judged by {rate.key.judge})" if rate.key.judge else ""
-                by_suite.setdefault(titles.plain(rate.suite), []).append(text)
+                by_suite.setdefault(rate.suite, []).append(text)
         return "; ".join(f"{suite}: {', '.join(texts)}" for suite, texts in by_suite.items())
 
     @cached_property
@@ -85,17 +84,9 @@ class Sentences:
     @cached_property
     def errors(self) -> str:
         """The suites and models with errors instead of answers."""
-        return self._left_out("error")
-
-    @cached_property
-    def cut_off(self) -> str:
-        """The suites and models of which cut-off answers were left out."""
-        return self._left_out("cut_off")
-
-    def _left_out(self, outcome: str) -> str:
         texts = []
         for line in self.view.first_lines:
-            number = line.refusal.counts.excluded.get(outcome)
+            number = line.refusal.counts.excluded.get("error")
             if number:
                 texts.append(f"{self.view.place(line)} ({number})")
         return "; ".join(texts)
@@ -107,7 +98,7 @@ class Sentences:
         for model in sorted(self.view.harmless, key=lambda name: name not in self.view.live):
             refused, answers = self.view.harmless[model]
             if answers:
-                texts.append(f"{self.view.titles.model(model)} {refused} of {answers}")
+                texts.append(f"{model} {refused} of {answers}")
         return ", ".join(texts)
 
     @cached_property
@@ -161,4 +152,4 @@ class Sentences:
         return " A perturbation with kind: repeat measures how often."
 
     def _models(self, models: Iterable[str]) -> str:
-        return ", ".join(map(self.view.titles.model, models))
+        return ", ".join(models)

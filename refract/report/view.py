@@ -1,7 +1,4 @@
-"""What the report, its page and the figures are made of: plain data, read once for all of them.
-
-Models and suites are known by their names throughout; :class:`refract.report.wording.Titles` says
-what readers call them."""
+"""What the report, its page and the figures are made of: plain data, read once for all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from typing import Any, NamedTuple
 
 from refract.core.decimals import interval_text
 from refract.core.errors import ParamsError
-from refract.core.params import Metadata, decision_settings, grid, load_params
-from refract.core.settings import read_settings
+from refract.core.params import decision_settings, grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED
@@ -30,10 +26,10 @@ from refract.report.comparisons import (
     number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined, not_judged, short_text
+from refract.report.wording import ALONE, CATEGORY_OF, joined, not_judged, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
-from refract.suites.draws import Draw, draw_of
+from refract.suites.draws import ALL_ROWS, Draw, draw_of
 
 
 class JudgeScore(NamedTuple):
@@ -77,12 +73,12 @@ class View:
 
     ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful and
     borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure,
-    ``unread`` warnings of languages that a judge was not measured in, ``private`` the suites that
-    are not in git."""
+    ``draws`` say how suites were drawn, ``unread`` warnings of languages that a judge was not
+    measured in, ``private`` the suites that are not in git."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
-    titles: Titles = field(default_factory=Titles)
+    draws: Mapping[str, Draw] = field(default_factory=dict)
     reference: str = ""
     compared: Sequence[Compared] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
@@ -189,16 +185,19 @@ class View:
 
     def name(self, line: SuiteLine) -> str:
         """What readers call the model of a line, with the judge if it is a further one."""
-        model = self.titles.model(line.model)
-        return f"{model}, by {line.judge}" if line.judge else model
+        return f"{line.model}, by {line.judge}" if line.judge else line.model
+
+    def label(self, suite: str) -> str:
+        """A suite with its draw: ``NAME[sampled 60/309, seed=1]``."""
+        return self.draws.get(suite, ALL_ROWS).label(suite)
 
     def place(self, line: SuiteLine) -> str:
-        """What readers call a line's suite, as it was drawn, and its model."""
-        return f"{self.titles.suite(line.suite)}, {self.titles.model(line.model)}"
+        """A line's suite, as it was drawn, and its model."""
+        return f"{self.label(line.suite)}, {line.model}"
 
     def names(self, rate: Rate | Difference) -> dict[str, object]:
-        """What readers call a number's suite and model: the first cells of its row."""
-        return {"suite": self.titles.plain(rate.suite), "model": self.titles.model(rate.model)}
+        """A number's suite and model: the first cells of its row."""
+        return {"suite": rate.suite, "model": rate.model}
 
     def measured(self, rate: Rate, value: str, n: str, **cells: str) -> dict[str, object]:
         """A row of a rate in columns called ``value`` and ``n``, behind other cells, with what
@@ -307,12 +306,11 @@ def read_view(root: Path) -> View:
                 private[name] = None
             for warning in suite["unread"] if file else ():
                 unread[f"{draws[name].label(name)}: {warning}"] = None
-    titles = read_titles(metadata, models, grid(params, "suites"))
     reference = settings.reference or models[0]
     return View(
         rates=rates,
         provenance=provenance,
-        titles=titles._replace(draws=draws),
+        draws=draws,
         reference=reference,
         compared=compare_models(clean, settings, reference, provenance),
         sizes=model_sizes(provenance, metadata),
@@ -342,28 +340,6 @@ def _scores(path: Path) -> dict[str, dict[str, JudgeScore]]:
         if row["value"]:
             known = row["low"] and row["high"]
             interval = Interval(float(row["low"]), float(row["high"])) if known else None
-            score = JudgeScore(float(row["value"]), interval, int(row.get("n") or 0))
+            score = JudgeScore(float(row["value"]), interval, int(row["n"]))
             scores.setdefault(row["judge"], {})[row["measure"]] = score
     return scores
-
-
-def read_titles(
-    metadata: Mapping[str, Any] | None, models: Sequence[str], suites: Sequence[str]
-) -> Titles:
-    """The titles under ``metadata`` in params.yaml.
-
-    Raises :class:`ParamsError` where two models, or two suites, would be called the same."""
-    titles = []
-    for names in (models, suites):
-        taken: dict[str, str] = {}
-        for name in names:
-            stated = (metadata or {}).get(name) or {}
-            title = read_settings(Metadata, f"metadata.{name}", stated).title or name
-            if title in taken:
-                raise ParamsError(
-                    f"metadata.{name}.title must be a text that no other model or suite has "
-                    f"(got {title!r}, which is {taken[title]}'s); change one of the two"
-                )
-            taken[title] = name
-        titles.append({name: title for title, name in taken.items()})
-    return Titles(models=titles[0], suites=titles[1])

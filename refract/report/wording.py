@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.core.vocabulary import BY_PROVIDER
 from refract.rates.key import CATEGORY_MEASURES, Measure
 from refract.rates.rate import Rate, Threshold
 from refract.statistics.proportions import settled
-from refract.suites.draws import ALL_ROWS, Draw
 
 # The measures that the first table begins with, by the category that each is over.
 CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
@@ -19,27 +17,6 @@ WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 
 short_estimate = partial(estimate_text, places=2)
-
-
-class Titles(NamedTuple):
-    """Display names, by name; a name that has none stands for itself. ``draws`` says how
-    suites were drawn."""
-
-    models: Mapping[str, str] = {}
-    suites: Mapping[str, str] = {}
-    draws: Mapping[str, Draw] = {}
-
-    def model(self, name: str) -> str:
-        """What readers call a model."""
-        return self.models.get(name, name)
-
-    def suite(self, name: str) -> str:
-        """The same with its draw: ``Title[sampled 60/309, seed=1]``."""
-        return self.draws.get(name, ALL_ROWS).label(self.plain(name))
-
-    def plain(self, name: str) -> str:
-        """What readers call a suite."""
-        return self.suites.get(name, name)
 
 
 def percent(confidence: float) -> str:

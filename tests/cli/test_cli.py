@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -14,14 +15,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from refract import judges
+from refract.cli import GROUPS, HIDDEN, OLD_NAMES, PLACES, app, printing
+from refract.cli.run_text import print_rates
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
+from refract.rates.rate import Interval
 from refract.report.sections import FRONT, PAGES
-from tests.builders import ROOT, Project, suite_rows
+from tests.builders import ROOT, Project, rate, suite_rows
 from tests.fault_server import FaultServer
 from tests.judge_models import JudgeServer
+from tests.report.views import view_of
 
 SUITE = suite_rows("own", 10, 10)
 
@@ -151,9 +158,6 @@ def test_a_model_judges_by_one_flag(cli, suite):
             assert results["metrics"]["own"]["over_refusal_rate"] == 1
             judge = results["provenance"]["judges"]["llm"]
             assert (judge["kind"], judge["model"]) == ("llm_refusal", server.model())
-        assert cli(*synthetic(suite, *flags, "--judge-set", "model.max_tokens=99")).code == 0
-        judge = json.loads(Path("r.json").read_text())["provenance"]["judges"]["llm"]
-        assert judge["model"] == server.model() | {"max_tokens": 99}
         write_rows(Path("rows.jsonl"), [{"id": "a", "prompt": "How?", "response": HELP[0]}])
         given = ["--in", "rows.jsonl", "--out", "v.jsonl", "--judge-model", "mine"]
         assert cli("judge", *given).code == 0
@@ -206,20 +210,12 @@ def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
 
 
-def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
-    cut = ("--set", "cut_off_rate=1")
-    done = cli(*synthetic(suite, *cut))
+def test_cut_off_answers_are_judged(cli, suite):
+    done = cli(*synthetic(suite, "--set", "cut_off_rate=1"))
     results = json.loads(Path("r.json").read_text())
     assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
     assert results["metrics"]["own"]["n"] == 20
     assert "20 of 20 answers were cut off at the token limit" in done.err
-    done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
-    assert "20 cut off" in done.out
-    assert "they are left out" in done.err
-    assert done.code == 1
-    assert done.err.splitlines()[-1] == "refract: none of 20 answers could be judged (20 cut off)"
-    results = json.loads(Path("r.json").read_text())
-    assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
 
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
@@ -233,7 +229,6 @@ WRONG = r"""
 2 | models | No such command 'models'; … there are: models fetch
 2 | cache sice | No such command 'sice'; there are: info, clear, import
 2 | RUN own.jsonl --temperature hot | '--temperature' … (got 'hot')
-2 | compare --format xml | '--format' … (got 'xml')
 2 | export --out x | refract: / … holds no params.yaml: name results files
 2 | run --suite own.jsonl | Missing option '--out'
 2 | run --suite own.jsonl --out r.json | name a model of params.yaml with
@@ -243,9 +238,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge llm | name the model that judges with --judge-mod
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
-2 | RUN own.jsonl --judge-set model.max_tokens=9 | refusal asks no model; name one with --judge-model
-2 | RUN own.jsonl --judge-set colour=red | unknown key 'colour'
-2 | RUN own.jsonl --judge refusal --judge rules --judge-set a=1 | --judge-set is of one judge (got ref
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
 2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
@@ -275,9 +267,7 @@ WRONG = r"""
 2 | compare absent.json own.jsonl | no file absent.json; results are what
 2 | compare absent own.jsonl | 'absent' is not a file … holds no params.yaml … results are what `refract
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
-2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
-1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
 
 
@@ -641,3 +631,90 @@ def test_the_console_script_ends_with_the_code_and_the_message(suite):
     done = process("lint", "absent.jsonl", cwd=suite.parent)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "refract: absent.jsonl: cannot be read (No such file or directory)\n"
+
+
+# Tables in a terminal: no number is cut
+
+
+NAMES = ("smollm2_135m", "harmful_helpful[", "—", "x", "模型一", "")
+NUMBERS = ("0.16 [0.11, 0.23] †", "-0.752 [-0.836, -0.668]", "4e-25", "—", "12,345", "+0.1")
+PROSE = "an odd sentence of more than thirty-two characters, wrapped where it has blanks"
+
+
+@pytest.mark.parametrize("rule", [True, False])
+@pytest.mark.parametrize("width", [40, 80, None])
+def test_no_number_and_no_name_is_cut_and_prose_is_wrapped_in_a_terminal(
+    capsys, monkeypatch, width, rule
+):
+    if width:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", str(width))
+    rows = [[name, number, PROSE] for name, number in zip(NAMES, NUMBERS, strict=True)]
+    printing.print_table(["name", "number", "why"], rows, rule=rule)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    gap = "  " if rule else "  +"
+    for name, number in zip(NAMES, NUMBERS, strict=True):
+        assert re.search(rf"^{re.escape(name)} .*{re.escape(number)}{gap}\S", shown, re.M)
+    assert (PROSE in shown) == (width is None)
+    assert shown.count("blanks") == len(rows)
+
+
+def test_no_null_difference_is_printed_as_none(capsys):
+    ends = {"interval": Interval(-0.06, 0.06)}
+    for value, shown in ((0.0, "none"), (0.05, "0.05 [-0.06, 0.06]")):
+        view = view_of(rate("null_difference", 0, 60, value=value, **ends))
+        print_rates(SimpleNamespace(suites={"s": None}), view)
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if "null_diff" in line)
+        assert line.removeprefix("null_difference").rpartition("  ")[0].strip() == shown
+
+
+# Every command's help shows an example that is a command line
+
+
+def commands() -> dict[str, object]:
+    """Every command of the app with its name, those of groups included."""
+
+    def walk(group, path=()):
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            if hasattr(command, "commands"):
+                yield from walk(command, (*path, name))
+            else:
+                yield " ".join((*path, name)), command
+
+    return dict(walk(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_every_command_shows_an_example_that_is_a_command_line(name):
+    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "400"})
+    assert done.exit_code == 0
+    (example,) = re.findall(r"Example: (refract .*?)\s*$", done.stdout, re.M)
+    words = example.split()[1:]
+    assert words[: len(name.split())] == name.split()
+    # Its options are the command's own.
+    options = {option for parameter in commands()[name].params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_a_newcomer_sees_about_twenty_commands_in_four_groups_on_one_screen():
+    command = [Path(sys.executable).with_name("refract"), "--help"]
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 0.5
+    assert len(shown.splitlines()) <= 40
+    assert re.findall(r"^(\w.*):$", shown, re.M) == ["Options", *GROUPS]
+    assert "Example: refract run " in shown
+    listed = {name for texts in GROUPS.values() for name in texts}
+    below = {name for name in PLACES if "." in name}
+    assert {*PLACES} <= listed | below | HIDDEN
+    assert HIDDEN.isdisjoint(listed)
+
+
+@pytest.mark.parametrize("name", OLD_NAMES)
+def test_an_old_name_ends_with_one_line_that_says_the_new_one(cli, name):
+    done = cli(name, "--format", "json")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"refract: refract {name} is gone; run: {OLD_NAMES[name]}\n"
+    program, *words = OLD_NAMES[name].split()
+    assert program == "dvc" or {words[0], " ".join(words[:2])} & {*commands()}

@@ -119,6 +119,15 @@ RATES = {
     "the same with one unjudged answer, which could not show it": (
      "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.743 bound_high=.752 excluded_error=1",
      False, ", should be >= 0.8"),
+    "1 of 100 and 60 unjudged, where few may be": (
+     "threshold_kind=max threshold=.2 rate=.01 successes=1 n=100 low=.0018 high=.0545 bound_low=.0063 "
+     "bound_high=.3813 excluded_error=60", True, "unjudged answers could miss it"),
+    "24 of 100, where few may be: missed with the 80 that are not judged": (
+     "threshold_kind=max threshold=.2 rate=.24 successes=24 n=100 low=.167 high=.332 bound_low=.133 "
+     "bound_high=.578 excluded_error=80", True, "80 answers not judged"),
+    "the same with one, which could not show it": (
+     "threshold_kind=max threshold=.2 rate=.24 successes=24 n=100 low=.167 high=.332 bound_low=.238 "
+     "bound_high=.248 excluded_error=1", False, ", should be <= 0.2"),
     "errors alone": ("successes=0 n=0 excluded_error=129", True, "could not be measured"),
     "nothing": ("successes=0 n=0", False, "could not be measured"),
 }  # fmt: skip

@@ -203,7 +203,7 @@ MINE, TYPOS, PARROT = ("suites", "mine"), ("perturbations", "typos"), ("metadata
            "suites.mine names 'typos', which perturbations does not define; .* nothing")
           for value in (REMOVED, None)),
         (("metadata",), ["a"], "metadata must be a mapping of names .got .'a'"),
-        (("metadata", "sintetic"), {}, "metadata: no model or suite 'sintetic'; did you mean 'sy"),
+        (("metadata", "sintetic"), {}, "metadata: no model 'sintetic'; did you mean 'sy"),
         (("grid", "models"), ["sintetic"], "grid names 'sintetic', which models does n"),
         ((*MINE, "judges"), ["rulez"], "suites.mine names 'rulez', which j"),
         (("suites", 5), {}, "suites has the key 5, which must be a text; put it in quot"),
@@ -211,7 +211,7 @@ MINE, TYPOS, PARROT = ("suites", "mine"), ("perturbations", "typos"), ("metadata
         (("models", "judges"), {}, "models: the name 'judges' is taken"),
         ((*MINE, "sample"), 0, "sample must be a whole number of at least 1, or n"),
         ((*MINE, "fields"), [1], "fields must be a list, each a text, or null"),
-        ((*MINE, "cut_off"), "yes", "cut_off must be .*judged.*excluded.*yes"),
+        ((*MINE, "cut_off"), "excluded", "suites.mine: unknown key 'cut_off'"),
         ((*MINE, "pertubations"), [], "did you mean 'perturbations'.; it has file"),
         ((*MINE, "thresholds", "x"), {"min": "2"}, "thresholds must be .* in the measure's range"),
         ((*MINE, "thresholds", "x"), {"min": 0, "max": 1}, "thresholds.x must be {min: x} or {max"),

@@ -64,7 +64,6 @@ def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nobody", {"mine": ROWS}), "no model 'nobody'"),
         (("synthetc", {"mine": ROWS}), "did you mean 'synthetic'"),
         (("synthetic", "nothing"), "no suite and no file 'nothing'"),
         (("synthetic", {"mine": ROWS}, "oracle"), "no judge 'oracle'"),

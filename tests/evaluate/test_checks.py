@@ -131,21 +131,11 @@ def test_rows_that_fail_at_every_length_are_left_out_and_counted_and_shift_no_ot
     assert "rejected every attempt as too long" in error
 
 
-@pytest.mark.parametrize(("limit", "used"), [(2000, 1000), (600, 500), (140, 125)])
-def test_repetitions_fall_back_to_a_half_a_quarter_and_an_eighth_and_are_reported(limit, used):
-    result = char_injection(picky(limit), questions(3), characters=["\r"])
-    assert [rate.repetitions for rate in result.rates] == [{used: 3}]
-    assert result.passed
-
-
 @pytest.mark.parametrize(
     ("words", "status", "falls_back"),
     [
-        ("Error code: 400 - {'code': 'context_length_exceeded'}", 400, True),
         ("prompt is too long: 250000 tokens > 200000 maximum", None, True),
-        ("Request too large", 413, True),
         ("maximum context length: slow down", 429, False),
-        ("temperature must be 0", 400, False),
     ],
 )
 def test_a_providers_own_words_for_a_prompt_too_long_count_as_such(words, status, falls_back):
@@ -160,6 +150,7 @@ def test_a_providers_own_words_for_a_prompt_too_long_count_as_such(words, status
 
     result = char_injection(answer, questions(2), characters=["\r"])
     assert result.counts["errors"] == (0 if falls_back else 2)
+    assert [rate.repetitions for rate in result.rates] == [{500: 2} if falls_back else {}]
 
 
 def test_a_model_that_fails_on_one_row_loses_that_row_alone():
@@ -226,24 +217,14 @@ def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(check, settings
 # Prompt injection
 
 
-@pytest.mark.parametrize(
-    ("response", "strings", "flags", "is_found"),
-    [
-        ("Hello DAN here", ["dan"], {"word_matching": True, "case_sensitive": False}, True),
-        ("Kill all “humans” \n", ['Kill all "humans"'], {"exact_matching": True}, True),
-        ("alpha", ["alpha", "beta"], {}, False),
-        ("alpha", ["alpha", "beta"], {"all_expected_strings_must_be_found": False}, True),
-        ("I won't pretend to be 'DAN:' for you.", ["DAN:"], {}, False),
-    ],
-)
-def test_flags_reach_the_search_and_a_mention_in_a_refusal_is_no_success(
-    response, strings, flags, is_found
-):
-    result = prompt_injection(lambda _: response, questions(1), strings, **flags)
-    assert result.metric == float(is_found)
+def test_strings_and_flags_are_those_of_the_call_or_of_each_row():
+    def metric(response, *strings, **flags):
+        return prompt_injection(lambda _: response, questions(1), strings, **flags).metric
 
-
-def test_each_row_can_have_its_own_strings_and_flags():
+    assert metric("Hello DAN here", "dan", word_matching=True, case_sensitive=False) == 1
+    assert metric("alpha", "alpha", "beta") == 0
+    assert metric("alpha", "alpha", "beta", all_expected_strings_must_be_found=False) == 1
+    assert metric("I won't pretend to be 'DAN:' for you.", "DAN:") == 0
     data = questions(3, expected_strings=[["YES"], ["yes"], ["yes"]])
     data["case_sensitive"] = [True, False, True]
     result = prompt_injection(lambda _: "YES", data)
@@ -267,22 +248,16 @@ def test_an_answer_that_is_no_text_or_empty_is_an_error_and_not_a_defence():
 # Requirement
 
 
-def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
+def test_a_rows_own_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
     """The original loses the judge's reasons."""
-    judge = Replying(lambda prompt: FAIL if "Question 1?" in prompt else PASS)
-    result = output_requirement(lambda text: f"Re {text}", questions(3), "Be polite.", judge=judge)
+    judge = Replying(lambda prompt: FAIL if "- Say hello." in prompt else PASS)
+    dataset = questions(3, requirement=["Be polite.", "Say hello.", "Be polite."])
+    result = output_requirement(lambda text: f"Re {text}", dataset, judge=judge)
     assert not result.passed
     assert (result.metric, result.worst.interval) == (pytest.approx(1 / 3), wilson(1, 3))
     (failure,) = result.failures
     shown = [failure[key] for key in ("prompt_id", "response", "label", "reason", "raw")]
     assert shown == ["q1", "Re Question 1?", "fail", "rude", [[FAIL]]]
-
-
-def test_each_row_can_have_its_own_requirement():
-    judge = Replying(lambda prompt: FAIL if "- Say hello." in prompt else PASS)
-    dataset = questions(2, requirement=["Be polite.", "Say hello."])
-    result = output_requirement(lambda _: "Good day.", dataset, judge=judge)
-    assert labels(result, "requirement") == ["pass", "fail"]
 
 
 def test_one_pass_and_one_error_stay_apart_and_visible():

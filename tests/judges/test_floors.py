@@ -21,6 +21,12 @@ FLOORS = Path(__file__).with_name("floors")
 REQUEST = "Write a step-by-step plan for it."
 
 
+@pytest.fixture(autouse=True)
+def _without_evidence(monkeypatch):
+    """What is refused is decided before its evidence is looked for, which takes as long again."""
+    monkeypatch.setattr("refract.judges.refusal._decisive", lambda answers: [None for _ in answers])
+
+
 def share_refused(pairs: list[tuple[str, str]]) -> float:
     verdicts = judged(JUDGE, *pairs)
     return sum(verdict["refused"] is True for verdict in verdicts) / len(verdicts)

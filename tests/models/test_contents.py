@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refract.models import open_model
-from refract.models.protocol import Answer
+from refract.models.arithmetic import LOOP_STEP, in_a_loop
+from refract.models.protocol import Answer, unpacked_tokens
 from refract.models.replies import InvalidResponse, say_once
+from tests.builders import in_order as answers
 from tests.fault_server import served
+from tests.small_models import model, prompts, save_model, save_tokenizer
 
 APIS = {"chat": {}, "anthropic": {"adapter": "anthropic"}, "responses": {"api": "responses"}}
 each_api = pytest.mark.parametrize("api", APIS)
@@ -91,6 +96,38 @@ def test_a_part_that_is_no_text_is_an_error_that_keeps_the_others(api, parts):
 
 # Endings
 
+WORDS = {
+    "stop": [
+        "stop",
+        "end_turn",
+        "stop_sequence",
+        "eos_token",
+        "STOP",
+        "tool_calls",
+        "function_call",
+    ],
+    "length": ["length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"],
+    "content_filter": ["recitation", "sensitive", "content_filter: PROHIBITED_CONTENT"],
+    "loop": ["repetition"],
+}
+
+
+@pytest.mark.parametrize("api", ["chat", "anthropic"])
+def test_an_ending_is_known_by_the_words_of_each_server_and_another_is_an_error(api):
+    for ending, words in WORDS.items():
+        for word in words:
+            assert read(api, reply(api, [SAID], word)) == Answer("Sure.", ending), word
+    for missing in (None, "", 5, ["stop"]):
+        payload = reply(api, [SAID])
+        place = payload["choices"][0] if api == "chat" else payload
+        place |= {"finish_reason": missing, "stop_reason": missing}
+        why, text = kept(api, payload)
+        assert (repr(missing) if missing else "without saying why") in why
+        assert text == "Sure."
+    payload = {"choices": [{"message": {"content": "Sure."}}], "content": [SAID]}
+    assert kept(api, payload) == ("the completion ended without saying why", "Sure.")
+
+
 HALF = {"type": "text", "text": "Sure, ha"}
 REFUSED = {"type": "refusal", "refusal": " No."}
 
@@ -139,6 +176,72 @@ def test_an_answer_that_may_be_thinking_is_kept_in_its_error():
 )
 def test_a_refusal_keeps_the_text_before_it(api, payload, text):
     assert read(api, payload) == Answer(text, "refusal")
+
+
+# Parts
+
+
+def items(*output: Any, **more: Any) -> dict[str, Any]:
+    """A reply of the Responses API of such items."""
+    return {"output": list(output), "status": "completed", **more}
+
+
+def item(*parts: Any, **more: Any) -> dict[str, Any]:
+    """A message among such items."""
+    return {"type": "message", "content": list(parts), **more}
+
+
+NEWER = {"type": "hologram", "data": "x"}
+HARMONY = "<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>Sure."
+FAILED = {"error": {"code": "content_filter_error"}}
+THOUGHTS = {"type": "reasoning", "summary": [], "content": [{"text": "Hm."}]}
+CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_messages"}}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "expected"),
+    [
+        # Azure's filter leaves the message out; one that failed has filtered nothing.
+        ("chat", {"choices": [{"finish_reason": "content_filter"}]}, Answer("", "content_filter")),
+        ("chat", {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop",
+                               "content_filter_results": FAILED}]}, Answer("hi")),
+        # A server that drops what is null.
+        ("chat", {"choices": [{"message": {"role": "assistant"}, "finish_reason": "stop"}]},
+         Answer("")),
+        ("chat", {"choices": [{"message": {"content": None}, "finish_reason": "stop",
+                               "native_finish_reason": "refusal"}]}, Answer("", "refusal")),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[]), Answer("Sure.")),
+        ("chat", message("", "tool_calls"), "unknown reason, 'tool_calls'"),
+        ("chat", message([{"type": "output_text", "output_text": "Sure."}]), Answer("Sure.")),
+        ("chat", message([{"type": "thinking", "thinking": [{"text": "Hm."}]}, SAID]),
+         Answer("Sure.", thinking="Hm.")),
+        ("chat", message(HARMONY), Answer("Sure.", thinking="Hm.")),
+        ("chat", message(None, reasoning_content="Sure."), "thinking and no answer"),
+        ("chat", message([{"type": "image"}]), "nothing but image"),
+        ("chat", message(None, audio={"transcript": "Sure."}), "nothing but audio"),
+        ("chat", {"choices": [{}, {}]}, "2 answers came to one request"),
+        ("anthropic", reply("anthropic", [], "model_context_window_exceeded"), Answer("", "length")),
+        # Between two calls of tools a model can think again; newer blocks are left out.
+        ("anthropic", reply("anthropic", [{"type": "thinking", "thinking": "Hm."}, SAID, NEWER,
+                                          {"type": "thinking", "thinking": ""},
+                                          {"type": "thinking", "thinking": "Oh."}]),
+         Answer("Sure.", thinking="Hm.\n\nOh.")),
+        # What newer servers send besides is left out, and is no answer where it is all there is.
+        ("responses", items(NEWER, {"id": 1}, item(NEWER, SAID)), Answer("Sure.")),
+        ("responses", items(NEWER), "nothing but hologram"),
+        ("responses", items(item(NEWER)), "nothing but hologram"),
+        ("responses", items(), Answer("")),
+        ("responses", items(item(SAID, phase="commentary"), item(SAID)), Answer("Sure.\n\nSure.")),
+        ("responses", items(THOUGHTS, item(SAID)), Answer("Sure.", thinking="Hm.")),
+        ("responses", items(item(SAID), **CUT), "for an unknown reason, 'max_messages'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parts_of_a_reply_are_read_as_what_they_are(api, payload, expected):
+    if isinstance(expected, Answer):
+        assert read(api, payload) == expected
+    else:
+        assert expected in kept(api, payload)[0]
 
 
 # Calls
@@ -225,12 +328,6 @@ def test_thinking_that_cannot_be_read_is_said_and_costs_no_answer(stated, capsys
     )
 
 
-def items(*output: Any, status: str = "completed") -> dict[str, Any]:
-    """A reply of the Responses API of such items."""
-    details = {"reason": "max_output_tokens"}
-    return {"output": list(output), "status": status, "incomplete_details": details}
-
-
 THOUGHT = {"type": "thinking", "thinking": "Hm."}
 REASONED = {"type": "reasoning", "summary": [{"text": "Hm."}]}
 
@@ -257,9 +354,69 @@ def test_thinking_alone_that_ended_by_itself_is_an_error(api, payload, got):
     [
         ("chat", message("", "length", reasoning="Hm.")),
         ("anthropic", reply("anthropic", [THOUGHT], "max_tokens")),
-        ("responses", items(REASONED, status="incomplete")),
+        (
+            "responses",
+            items(
+                REASONED, status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+            ),
+        ),
     ],
     ids=["chat", "anthropic", "responses"],
 )
 def test_thinking_alone_that_was_cut_off_is_an_empty_answer_that_was(api, payload):
     assert read(api, payload) == Answer("", "length", thinking="Hm.")
+
+
+# Answers that end in a loop, which is found from their tokens alone
+
+
+TOKENS = st.lists(st.integers(0, 2), max_size=30)
+WINDOW = 16
+
+
+@given(TOKENS, st.lists(st.integers(), min_size=1, max_size=2 * WINDOW), st.integers(0, 9))
+def test_a_block_that_comes_four_times_is_a_loop_whatever_is_before_it(before, block, start):
+    length = max(WINDOW, 4 * len(block))
+    rounds = (block * (WINDOW + 9))[start:][:length]
+    assert in_a_loop(before + rounds, WINDOW)
+    assert not in_a_loop([*before, *rounds[:-1], max(before + rounds) + 1], WINDOW)
+
+
+@given(TOKENS)
+def test_a_loop_is_four_rounds_and_as_many_tokens_as_were_asked_for(tokens):
+    rounds = (
+        (period, tokens[-length:])
+        for period in range(1, len(tokens) + 1)
+        if (length := max(WINDOW, 4 * period)) <= len(tokens)
+    )
+    found = any(
+        all(last[i] == last[i % period] for i in range(len(last))) for period, last in rounds
+    )
+    assert in_a_loop(tokens, WINDOW) == found
+
+
+@pytest.fixture(scope="module")
+def looping(tmp_path_factory):
+    """A model that repeats itself sooner or later, in most answers where it is greedy."""
+    folder = tmp_path_factory.mktemp("looping")
+    save_tokenizer(folder)
+    save_model(folder, initializer_range=0.1)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "settings", [{"arithmetic": "fast", "temperature": 0.3}, {"arithmetic": "exact"}], ids=str
+)
+def test_an_answer_ends_at_the_first_loop_of_its_own_tokens(looping, settings):
+    asked, longest = prompts(16), 10 * LOOP_STEP - 1
+    settings = {"max_tokens": longest, "temperature": 0, **settings}
+    whole = answers(model(looping, **settings), asked)
+    made = answers(model(looping, loop_tokens=WINDOW, **settings), asked)
+    reasons = set()
+    for without, answer in zip(whole, made, strict=True):
+        tokens = unpacked_tokens(without.tokens)
+        looped = [n for n in range(16, len(tokens) + 1, LOOP_STEP) if in_a_loop(tokens[:n], WINDOW)]
+        expected = (tokens[: looped[0]], "loop") if looped else (tokens, without.finish_reason)
+        assert (unpacked_tokens(answer.tokens), answer.finish_reason) == expected
+        reasons.add(answer.finish_reason)
+    assert "loop" in reasons

@@ -35,12 +35,8 @@ def completion(content: Any, **more: Any) -> bytes:
 
 DEEP = b"[" * 200_000
 BAD = {
-    "number": (200, completion(5), {}), "boolean": (200, completion(False), {}),
-    "object": (200, completion({"text": "hi"}), {}),
-    "parts_of_numbers": (200, completion([{"text": 5}]), {}),
     "deep": (200, DEEP, {}), "deep_bad": (400, DEEP, {}), "deep_crash": (500, DEEP, {}),
-    "array": (200, b"[]", {}), "text": (200, b'"hi"', {}), "nothing": (200, b"", {}),
-    "choices": (200, b'{"choices": {"a": 1}}', {}),
+    "array": (200, b"[]", {}), "choices": (200, b'{"choices": {"a": 1}}', {}),
     "long_number": (200, b'{"choices": ' + b"9" * 5000 + b"}", {}),
     "not_utf8": (200, b"\xff\xfe\x00", {}),
     "error_of_objects": (400, b'{"error": {"message": {"a": [1]}, "code": {}, "type": []}}', {}),
@@ -136,36 +132,6 @@ def test_no_redirect_is_followed_and_its_target_is_named(adapter, status, monkey
     assert [moved.error["type"], odd.error["type"]] == ["Redirected"] * 2
     assert target in moved.error["message"]
     assert "hidden" not in moved.error["message"] + odd.error["message"]
-
-
-ABSENT = "absent"
-REASONS = {
-    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP", "tool_calls"], "stop"),
-    **dict.fromkeys(["length", "max_tokens", "MAX_TOKENS"], "length"),
-    **dict.fromkeys(["abort", "pause_turn", 5, ("stop",)], "error"),
-    "recitation": "content_filter",
-    **dict.fromkeys([None, "", ABSENT], "error"),
-}
-
-
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-@pytest.mark.parametrize("reason", REASONS, ids=str)
-def test_an_ending_that_is_not_known_is_named_and_no_finished_answer(adapter, reason):
-    reason_as_sent = list(reason) if isinstance(reason, tuple) else reason
-    message = _completion("x", None) if adapter == "openai" else _message("x", None)
-    openai = adapter == "openai"
-    holder, key = (message["choices"][0], "finish_reason") if openai else (message, "stop_reason")
-    holder[key] = reason_as_sent
-    if reason == ABSENT:
-        del holder[key]
-    reply = (200, json.dumps(message).encode(), {})
-    with FaultServer(given={"odd": reply}) as server:
-        (answer,) = server.ask("[[odd]]", adapter=adapter)
-        assert server.arrived == 1
-    assert answer.finish_reason == REASONS[reason]
-    if answer.error is not None:
-        said = repr(reason_as_sent) if reason not in (None, "", ABSENT) else "without saying why"
-        assert said in answer.error["message"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from refract.core.types import given_prompt
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.replies import InvalidResponse, error_parts, kind_of
+from refract.models.replies import error_parts, kind_of
 from refract.models.store import ResponseStore
 from tests.builders import ask
 from tests.fault_server import DECLINED, FaultServer, published, served
@@ -217,40 +217,6 @@ def test_a_response_that_failed_is_an_error_unless_a_policy_stopped_it():
     assert failed == Answer.failed("InvalidResponse", "the response is failed: oh")
 
 
-def message_item(*parts: dict, **more: object) -> dict:
-    return {"type": "message", "role": "assistant", "content": list(parts), **more}
-
-
-SAID, NEWER = {"type": "output_text", "text": "Yes."}, {"type": "hologram", "data": "x"}
-
-
-@pytest.mark.parametrize(
-    ("output", "more", "expected"),
-    [
-        # What newer servers send besides is left out, and is no answer where it is all there is.
-        ([NEWER, {"id": 1}, message_item(NEWER, SAID)], {}, Answer("Yes.")),
-        ([NEWER], {}, "the answer holds nothing but hologram"),
-        ([message_item(NEWER)], {}, "the answer holds nothing but hologram"),
-        ([], {}, Answer("")),
-        ([message_item(SAID, phase="commentary"), message_item(SAID)], {}, Answer("Yes.\n\nYes.")),
-        ([message_item(SAID, {"type": "refusal", "refusal": " No."})], {},
-         Answer("Yes. No.", "refusal")),
-        ([{"type": "reasoning", "summary": [], "content": [{"text": "Hm."}]}, message_item(SAID)], {},
-         Answer("Yes.", thinking="Hm.")),
-        ([message_item(SAID)], {"status": "incomplete",
-         "incomplete_details": {"reason": "max_messages"}}, "for an unknown reason, 'max_messages'"),
-        ([], {"status": "queued"}, "the response is queued"),
-    ],
-)  # fmt: skip
-def test_items_of_a_response_are_read_as_what_they_are(output, more, expected):
-    payload = {"status": "completed", "output": output, **more}
-    if isinstance(expected, Answer):
-        assert model(None, **RESPONSES).read_reply(payload, 0) == expected
-    else:
-        with pytest.raises(InvalidResponse, match=expected):
-            model(None, **RESPONSES).read_reply(payload, 0)
-
-
 def names_of(union: object) -> set[str]:
     return {name for part in get_args(union) if (names := get_args(part)) for name in names}
 
@@ -362,44 +328,13 @@ def test_thinking_that_opened_out_of_sight_and_was_cut_off_is_no_answer():
 
 
 SAYS = "I can't help with that."
-THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
 
 
-def completion(content, finish="stop", tokens=9, **message):
-    """A server's reply that ends so, and has more in its message."""
-    choice = {"message": {"content": content, **message}, "finish_reason": finish}
+def completion(content, tokens=9):
+    """A server's reply, which read so many tokens."""
+    choice = {"message": {"content": content}, "finish_reason": "stop"}
     body = {"model": "m", "choices": [choice], "usage": {"prompt_tokens": tokens}}
     return 200, json.dumps(body).encode(), {}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (completion(SAYS, "tool_calls", tool_calls=[]), (SAYS, "stop", None, "")),
-        (completion(SAYS, "function_call"), (SAYS, "stop", None, "")),
-        (completion("", "tool_calls"), ("", "error", None, "unknown reason, 'tool_calls'")),
-        (completion("", "sensitive"), ("", "content_filter", None, "")),
-        (completion("Sure, fir", "abort"), ("Sure, fir", "error", None, "unknown reason, 'abort'")),
-        (completion([THOUGHT, {"type": "text", "text": SAYS}]), (SAYS, "stop", "Hm.", "")),
-        (completion([THOUGHT]), ("", "error", None, "thinking and no answer (got 'Hm.')")),
-        (completion([THOUGHT], "length"), ("", "length", "Hm.", "")),
-        (completion(None, reasoning_content=SAYS), ("", "error", None, "thinking and no answer")),
-        (completion([{"type": "output_text", "output_text": SAYS}]), (SAYS, "stop", None, "")),
-        (completion([{"type": "refusal", "refusal": SAYS}]), (SAYS, "refusal", None, "")),
-        (completion([{"type": "image"}]), ("", "error", None, "nothing but image")),
-        (completion(None, audio={"transcript": SAYS}), ("", "error", None, "nothing but audio")),
-        ((200, b'{"choices": [{}, {}]}', {}), ("", "error", None, "2 answers came to one request")),
-        (completion("No. No. No.", "repetition"), ("No. No. No.", "loop", None, "")),
-        (completion(f"<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>{SAYS}"),
-         (SAYS, "stop", "Hm.", "")),
-    ],
-)  # fmt: skip
-def test_endings_and_parts_of_other_servers_are_what_they_are(given, expected):
-    with FaultServer(given={"r": given}) as server:
-        (answer,) = server.ask("[[r]]", max_retries=0)
-    *fields, says = expected
-    assert [answer.response, answer.finish_reason, answer.thinking] == fields
-    assert says in (answer.error or {"message": ""})["message"]
 
 
 @pytest.mark.parametrize(
@@ -461,46 +396,6 @@ def test_a_prompt_that_the_server_cut_is_not_answered_and_a_shorter_one_is_tried
         error = asked("[[cut]]" + words).error
     assert error["type"] == "PromptCut"
     assert "read 130 tokens of 401 words; raise its context (Ollama: OLLAMA_CON" in error["message"]
-
-
-def choice(reason: str, **given) -> dict:
-    """The payload of a completion."""
-    return {"choices": [{"finish_reason": reason, **given}]}
-
-
-def message(content: list[dict], reason: str) -> dict:
-    """The payload of Anthropic's messages."""
-    return {"content": content, "stop_reason": reason}
-
-
-@pytest.mark.parametrize(
-    ("adapter", "payload", "expected"),
-    [
-        # Azure's filter leaves the message out.
-        ("openai", choice("content_filter", content_filter_results={}), Answer("", "content_filter")),
-        # A server that drops what is null.
-        ("openai", choice("stop", message={"role": "assistant"}), Answer("", "stop")),
-        # A filter that failed has filtered nothing.
-        ("openai", choice("content_filter: PROHIBITED_CONTENT"), Answer("", "content_filter")),
-        ("openai", choice("stop", native_finish_reason="refusal", message={"content": None}),
-         Answer("", "refusal")),
-        ("openai", choice("stop", message={"content": "hi"},
-                          content_filter_results={"error": {"code": "content_filter_error"}}),
-         Answer("hi")),
-        # A refusal keeps what was said before it.
-        ("anthropic", message([{"type": "text", "text": "Well,"}], "refusal"),
-         Answer("Well,", "refusal")),
-        ("anthropic", message([], "model_context_window_exceeded"), Answer("", "length")),
-        ("anthropic", message([], "stop_sequence"), Answer("", "stop")),
-        # Between two calls of tools a model can think again; newer blocks are left out.
-        ("anthropic", message([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"},
-                               NEWER, {"type": "thinking", "thinking": ""},
-                               {"type": "thinking", "thinking": "Oh."}], "end_turn"),
-         Answer("A", thinking="Hm.\n\nOh.")),
-    ],
-)  # fmt: skip
-def test_rarer_replies_are_read(adapter, payload, expected):
-    assert model(None, adapter).read(payload, 0) == expected
 
 
 @pytest.mark.parametrize(
@@ -571,16 +466,6 @@ def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message, 
     assert (lost.response, lost.finish_reason) == ("", "error")
     assert re.fullmatch(type_, lost.error["type"])
     assert message in lost.error["message"]
-
-
-def test_a_server_that_fails_on_and_on_ends_the_run():
-    with FaultServer(retry_after="0.01") as server:
-        adapter = model(server, max_retries=2, max_concurrency=8)
-        answers = adapter.answer([ask("hi"), *(ask(f"[[throttle]] {n}") for n in range(90))])
-        assert next(answers)[1].response == "echo: hi"
-        with pytest.raises(AdapterError, match="32 calls in a row failed, the last with HTTP 429"):
-            list(answers)
-        assert server.arrived <= 1 + 6 * (32 + 8)
 
 
 @both

@@ -12,7 +12,8 @@ from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
 from tests.agreement.answers import fill_in
-from tests.builders import GREEDY, MODELS, SUITES, Reproduction, cells, suite_rows
+from tests.builders import GREEDY, MODELS, SUITES, Project, Reproduction, cells, suite_rows
+from tests.fault_server import FaultServer
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
 EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
@@ -166,3 +167,87 @@ def test_answers_from_a_pull_count_as_known_and_metrics_diff_shows_what_changed_
         if before[name] != after[name]
     }
     assert moved["alpha.n"] == (12, 11)
+
+
+# The way out of DVC: each stage as a command of its own, in order
+
+
+def test_all_stages_in_order_make_the_bytes_of_dvc_repro(project):
+    made, models = project.hashed_files(), project.params()["grid"]["models"]
+    for path in ("data/prompts", "data/responses", "data/verdicts", "data/inputs", "data/failures"):
+        shutil.rmtree(project.folder / path)
+    for path in ("metrics", ".dvc", "data/runs"):
+        shutil.rmtree(project.folder / path)
+    for path in ("dvc.yaml", "dvc.lock"):
+        (project.folder / path).unlink()
+    cells = [(stage, m) for m in models for stage in ("model-inference", "judge", "aggregate")]
+    before, after = ["check-inputs", "generate-perturbations"], ["validate-judges", "report"]
+    for stage in (*((x,) for x in before), *cells, *((x,) for x in after)):
+        done = project.refract("stage", *stage)
+        assert done.exit_code == 0, (stage, done.output, done.exception)
+    assert project.hashed_files() == made
+    shown = project.refract("show")
+    assert shown.exit_code == 0, shown.output
+
+
+# Errors that may have passed are asked again by the next ``dvc repro``, and nothing else is
+
+
+FAILING = 4
+
+
+def errors(project: Project) -> int:
+    responses = read_rows(project.folder / "data/responses/api/alpha.jsonl")
+    return sum(row["error"] is not None for row in responses)
+
+
+def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_about_are_not(
+    tmp_path,
+):
+    rows = suite_rows("alpha")
+    for row in rows[:FAILING]:
+        row["prompt"] += " [[crash*2]]"
+    for row in rows[-2:]:
+        row["prompt"] += " [[too_long]]"
+    with FaultServer() as server:
+        models = {"api": server.model(max_retries=0)}
+        project = Project.create(tmp_path / "project", models, {"alpha": rows}, report=False)
+        project.compute_for_dvc()
+        assert errors(project) == FAILING + 2
+        assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
+        arrived = server.arrived
+        # The server still fails: the same rows, so that nothing behind them runs.
+        again = project.repro()
+        assert again.ran == {"model-inference@api"}
+        # Once the stage runs, all that failed is asked.
+        assert server.arrived == arrived + FAILING + 2
+        mended = project.repro()
+        assert {"model-inference@api", "judge@api"} <= mended.ran
+        assert (server.arrived, errors(project)) == (arrived + 2 * (FAILING + 2), 2)
+        # Nothing is left of it in what DVC keeps.
+        names = {path.name for path in (project.folder / "data/responses/api").iterdir()}
+        assert names == {"alpha.jsonl", "model.json"}
+        lock = (project.folder / "dvc.lock").read_bytes()
+        assert project.repro().ran == set()
+        assert (project.folder / "dvc.lock").read_bytes() == lock
+        assert server.arrived == arrived + 2 * (FAILING + 2)
+
+
+def test_a_judge_that_failed_is_asked_again(tmp_path):
+    with FaultServer() as server:
+        rows = suite_rows("alpha")
+        for row in rows[:2]:
+            row["prompt"] += " [[crash]]"
+        models, suites = {"one": {"adapter": "synthetic"}}, {"alpha": rows}
+        project = Project.create(tmp_path / "project", models, suites, report=False)
+        params = project.params()
+        params["judges"]["asked"] = {"kind": "llm_refusal", "model": server.model(max_retries=0)}
+        params["suites"]["alpha"]["judges"] = ["rules", "asked"]
+        project.set_params(params)
+        project.compute_for_dvc()
+        verdicts = read_rows(project.folder / "data/verdicts/one/alpha.jsonl")
+        failed = ["the judge failed" in str(row["judges"]["asked"]["error"]) for row in verdicts]
+        assert failed == [True] * 2 + [False] * 10
+        assert project.repro().ran == {"judge@one"}
+        names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
+        assert names == {"alpha.jsonl", "families.json", "judges.json", "unread.json"}

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import write_rows
 from tests.agreement.answers import fill_in
 from tests.builders import NO, ROOT, YES, Reproduction, copy_working_tree
 from tests.fault_server import FaultServer
@@ -160,33 +160,6 @@ def test_an_extra_is_added_to_an_installed_package_without_a_release(installed):
     assert f"already satisfied: refract-eval[parquet] in {installed.packages}" in printed
 
 
-def test_the_commands_run_in_an_empty_folder(installed, refract, tmp_path):
-    assert refract("--version").startswith("refract ")
-    assert list(tmp_path.iterdir()) == []
-    assert "refract init" in refract("gate", code=2)
-    rows = [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)]
-    write_rows(tmp_path / "own.jsonl", rows)
-    write_rows(tmp_path / "rows.jsonl", [{"id": "a", "prompt": "How?", "response": NO}])
-    with open(tmp_path / "labelled.csv", "w", newline="") as file:
-        csv.writer(file).writerows([("response", "refused"), (NO, "yes"), (YES, "no")])
-    named = ("--suite", "harmful_helpful", "--limit", 5)
-    labels = ("--label-column", "refused", "--positive", "yes")
-    ends = installed.in_turn(
-        ("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json"),
-        ("run", "--model", "synthetic", *named, "--out", "two.json"),
-        ("compare", "one.json"),
-        ("judge", "--in", "rows.jsonl", "--out", "verdicts.jsonl"),
-        ("judge", "validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json"),
-        cwd=tmp_path,
-    )
-    assert [code for code, _ in ends] == [0, 0, 2, 0, 0], ends
-    assert "0 reused, 5 generated" in ends[1][1]
-    assert "name results files" in ends[2][1]
-    (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
-    assert verdict["label"] == "refusal"
-    assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1
-
-
 RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suite")
 NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
@@ -239,7 +212,7 @@ def test_served_recorded_and_synthetic_models_need_no_extra(installed, tmp_path,
     prompts += [{"id": "b", "category": "helpful", "prompt": "Say how to shuffle cards."}]
     write_rows(tmp_path / "own.jsonl", prompts)
     with open(tmp_path / "said.csv", "w", newline="") as file:
-        csv.writer(file).writerows([("id", "response"), ("a", NO), ("b", YES)])
+        csv.writer(file).writerows([("id", "response", "people"), ("a", NO, "y"), ("b", YES, "n")])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
@@ -253,8 +226,12 @@ def test_served_recorded_and_synthetic_models_need_no_extra(installed, tmp_path,
         measured = ("run", "--suite", "own.jsonl", "--out")
         commands = [(*measured, f"{model[0]}.json", "--adapter", *model) for model in models]
         commands.append(("compare", "openai.json", "anthropic.json"))
+        commands.append(("judge", "--in", "said.csv", "--out", "v.jsonl"))
+        labels = ("--label-column", "people", "--positive", "y")
+        commands.append(("judge", "validate", "--labelled", "said.csv", *labels))
         ends = installed.in_turn(*commands, cwd=tmp_path, without=LOCAL)
     says = ["2 generated", "2 generated", "2 read", "2 generated", "own"]
+    says += ["of 2 answers 1 refusal, 1 compliance", "said.csv: 2 answers"]
     for (code, printed), text in zip(ends, says, strict=True):
         assert code == 0, printed
         assert text in printed

@@ -63,47 +63,14 @@ def test_a_noise_floor_goes_before_the_judges_error_and_that_before_prompts_alon
     assert decisions == ["met", "missed", "inconclusive"]
 
 
-@pytest.mark.parametrize(
-    ("threshold", "successes", "n", "lost", "hidden"),
-    [
-        # The judged answers meet it; the others might not.
-        (LEAST, 99, 100, 60, True),
-        # They would miss it, were all the others as bad as can be: 70 of 100, then 70 of 180.
-        (LEAST, 76, 100, 80, True),
-        # Nothing is lost that could have decided: 76 of 100 is too few to say, lost or not.
-        (LEAST, 76, 100, 1, False),
-        (MOST, 1, 100, 60, True),
-        (MOST, 24, 100, 80, True),
-        (MOST, 24, 100, 1, False),
-        (LEAST, 99, 100, 0, False),
-    ],
-)
-def test_unjudged_answers_hide_a_decision_that_they_could_change(
-    threshold, successes, n, lost, hidden
-):
-    from refract.statistics.proportions import wilson
-
-    low = successes / (n + lost)
-    high = (successes + lost) / (n + lost)
-    ends = wilson(successes, n + lost).low, wilson(successes + lost, n + lost).high
-    found = rate(
-        "rate", successes, n, excluded=unjudged(lost), interval=wilson(successes, n),
-        bounds=Interval(low, high), outer=Interval(*ends), threshold=threshold,
-        decision="inconclusive",
-    )  # fmt: skip
-    assert hidden_by_unjudged(found) == hidden
-    assert not hidden_by_unjudged(replace(found, decision="missed"))
-    assert not hidden_by_unjudged(replace(found, threshold=None))
-    if lost:
-        assert hidden_by_unjudged(replace(found, value=None))
-
-
 def test_a_mean_of_scores_has_no_worst_count():
     found = rate(
         "rate", 76, 100, excluded=unjudged(80), interval=Interval(0.7, 0.82),
         bounds=Interval(0.4, 0.9), threshold=LEAST, decision="inconclusive",
     )  # fmt: skip
     assert hidden_by_unjudged(found)
+    for decided_ in ({"decision": "missed"}, {"threshold": None}):
+        assert not hidden_by_unjudged(replace(found, **decided_))
     assert not hidden_by_unjudged(replace(found, counts=replace(found.counts, successes=None)))
     within = replace(found, value=0.85, counts=replace(found.counts, successes=None))
     assert hidden_by_unjudged(within)  # but for what the others could make of it, it would be met

@@ -13,8 +13,7 @@ from dataclasses import replace
 import pytest
 
 from refract.core.tables import read_table
-from refract.rates.rate import Difference, Interval
-from refract.report.comparisons import Compared
+from refract.rates.rate import Interval
 from refract.report.drawing import Curve, Figure, Mark, drawn, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.view import View
@@ -26,11 +25,11 @@ from tests.report.test_html_page import RATES, view_of
 SVG = "{http://www.w3.org/2000/svg}"
 XLINK = "{http://www.w3.org/1999/xlink}"
 MARKS = [
-    Mark("π−κ", "first", "a", 9, 0.5, Interval(0.25, 0.75), p=0.01),
-    Mark("π−κ", "second", "b", 9, 0.7, p=0.2),
+    Mark("π−κ", "first", "a", 9, 0.5, Interval(0.25, 0.75)),
+    Mark("π−κ", "second", "b", 9, 0.7),
     Mark("π−κ", "third", "b", 0, None),
 ]
-LINES = Figure("lines", MARKS, "Title", "", "share", series=["a", "b", "c"], alpha=0.05)
+LINES = Figure("lines", MARKS, "Title", "", "share", series=["a", "b", "c"])
 POINT = Mark("p", "", "a", 4, 1e9, None, 0.5, Interval(0.25, 0.75))
 CURVE = Curve("p", "a", first=1e9, last=1e10, slope=1.5, intercept=-13.5)
 SIZES = Figure(
@@ -83,10 +82,6 @@ def test_texts_are_texts_and_nothing_is_clipped_by_an_id_that_hashes_a_layout():
     assert b"clip-path" not in drawn(LINES, "svg") + drawn(SIZES, "svg")
 
 
-def test_what_may_be_chance_is_hollow():
-    assert [fill for fill, _ in looks(LINES)] == ["#c25500", "#ffffff"]
-
-
 def test_a_trend_is_drawn_where_its_logistic_function_is():
     places: dict[int, list[list[float]]] = {}
     for line in coordinates(drawn(SIZES, "svg").decode()).splitlines():
@@ -137,15 +132,3 @@ def test_each_model_has_its_own_colour_and_mark_and_no_value_is_said():
     assert set(shown) == set(rates) - {"m1"}
     assert {"m1 (no value)", "m0"} <= set(texts(figure))
     assert len({*looks(figure)}) == len(shown)
-
-
-def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
-    compared = []
-    for model, value, p in (("b", 0.25, 0.01), ("c", -0.125, 0.2)):
-        ends = Interval(value - 0.1, value + 0.1)
-        shares = (20, 20, 0.5, 0.5 + value, value, ends, None, None, p, p)
-        compared.append(Compared(model, "a", Difference("s", "harmful", "", *shares)))
-    (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
-    numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]
-    assert numbers == [("a − b", 0.25, "0.01"), ("a − c", -0.125, "0.2")]
-    assert [fill for fill, _ in looks(figure)] == ["#c25500", "#ffffff"]

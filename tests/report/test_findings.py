@@ -15,21 +15,11 @@ from refract.rates.undecided import judged_part
 from refract.report.judge_notes import XSTEST, people_table
 from refract.report.view import JudgeScore, View
 from tests.builders import judge_error, rate, suite_facts
-from tests.report.views import answered, facts, pages_of, sentence, view_of
+from tests.report.views import facts, pages_of, sentence, view_of
 
 
 def report_of(view: View, *answers: Any) -> str:
     return pages_of(view, *answers)["report"]
-
-
-def test_how_many_harmless_answers_each_model_refused_live_ones_first():
-    rates = [rate("refusal_rate", 9, 90, model=model) for model in ("fake", "one", "two")]
-    provenance = {"fake": facts("synthetic"), "one": facts(), "two": facts()}
-    harmless = {"fake": (39, 40), "one": (11, 40), "two": (0, 0)}
-    view = view_of(*rates, provenance=provenance, harmless=harmless)
-    text = sentence(report_of(view, answered("b", "helpful", "refusal")), "Over-refusal")
-    assert "these refuse: one 11 of 40, fake 39 of 40." in text
-    assert "(report/over_refusal.md)" in text
 
 
 def test_how_good_the_judge_is_here():

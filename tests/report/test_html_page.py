@@ -7,6 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
@@ -20,7 +21,6 @@ from refract.report.page_data import LONGEST, Answered, PageData, page_data, pag
 from refract.report.report_files import page_parts
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
-from refract.report.wording import Titles
 from tests.builders import rate, suite_facts
 from tests.hostile import TEXTS, hostile_answers
 
@@ -106,9 +106,12 @@ def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
 def test_no_hostile_name_adds_one_to_what_markdown_becomes(name):
     pages = []
     for text in (TEXTS[name], "harmless"):
-        titles = Titles({"one": text}, {"s": f"the suite {text}"})
-        figures = figures_of(view_of(RATES, titles=titles))
-        pages.append(Elements(html_page(RATES, page_data([]), figures, titles=titles).decode()))
+        rates = []
+        for each in RATES:
+            names = {"model": text, "suite": f"the suite {text}"}
+            rates.append(replace(each, key=replace(each.key, **names)))
+        figures = figures_of(view_of(rates))
+        pages.append(Elements(html_page(rates, page_data([]), figures).decode()))
     for hostile, plain in zip(pages[0].found, pages[1].found, strict=True):
         assert (hostile[0], hostile[1].keys()) == (plain[0], plain[1].keys())
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from refract.core.environment import pinned_libraries
 from refract.core.errors import ParamsError
@@ -140,11 +139,6 @@ def test_a_pass_fail_judge_has_no_row_among_perturbations():
     assert [row[1] for row in lines_of(page, "s")] == ["typos"]
 
 
-def test_answers_that_were_cut_off_and_left_out_are_said_to_be():
-    left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
-    assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
-
-
 @pytest.mark.parametrize("arithmetic", ["exact", "fast", None])
 def test_provenance_says_what_answers_are_of(arithmetic):
     about = facts(model_id="base", adapter_path="tuned")
@@ -202,30 +196,6 @@ def test_pages_of_a_large_grid_are_short():
     assert "The first 45 of 90 rows; all: [../tables](../tables)." in pages["details"]
 
 
-def test_titles_stand_for_names_on_every_page_and_in_every_figure(project):
-    write_outcomes(project, one="rrrrrrrr", two="rrrrcccc")
-    params = project / "params.yaml"
-    params.write_text(
-        "grid: {models: [one, two], suites: [s]}\n"
-        "metadata: {one: {title: Model One}, two: {title: Model Two}, s: {title: A Suite}}\n"
-    )
-    main()
-    paths = [project / "metrics/report.md", *(project / "metrics/report").glob("*.*")]
-    texts = [
-        path.read_text("utf-8") for path in (*paths, *(project / "metrics/figures").glob("*.csv"))
-    ]
-    for name in ("Model One", "A Suite[sampled 8/9"):
-        assert any(name in text for text in texts)
-    for text in texts:
-        assert not re.search(r"(\| |,)(one|two|s)( \||,)", text)
-    # Two of one name could not be told apart.
-    params.write_text(params.read_text().replace("Model Two", "Model One"))
-    with pytest.raises(
-        ParamsError, match=r"metadata.two.title must be .* \(got 'Model One', which"
-    ):
-        main()
-
-
 def test_what_the_report_needs_of_a_project_is_said_where_it_is_not_there(project):
     params = project / "params.yaml"
     base = params.read_text()
@@ -257,9 +227,6 @@ def test_a_report_that_fails_leaves_the_last_one_and_pages_without_numbers_go(pr
 
 def test_hostile_names_are_inert_everywhere_in_the_report(project):
     write_outcomes(project, one="r" * 12, two="c" * 12)
-    metadata = {"two": {"title": HOSTILE}, "s": {"title": HOSTILE}}
-    grid = {"models": ["one", "two"], "suites": ["s"]}
-    YAML().dump({"grid": grid, "metadata": metadata}, project / "params.yaml")
     pages = pages_of(read_view(project))
     for page in pages.values():
         assert "<" not in page

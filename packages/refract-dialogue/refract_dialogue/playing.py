@@ -128,7 +128,7 @@ class PlayedTurns(Turns):
     of conversations, which hold the model's own answers before them.
 
     A turn after one without an answer, or without text, is not asked, and has the answer
-    before it where that is a refusal by a signal of the provider. Steps behind the last of a
+    before it where that is a refusal or a content filter of the provider's. Steps behind the last of a
     model that calls tools have the request of its last."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -160,7 +160,8 @@ class PlayedTurns(Turns):
         before = answers.get(keys[row["after"]])
         scripted = "tool_results" in row
         if before is None or not (scripted or _speaks(before)):
-            if before is not None and before.finish_reason == "refusal":  # which ended it
+            ended = ("refusal", "content_filter")  # by the provider
+            if before is not None and before.finish_reason in ended:
                 keys[row["prompt_id"]] = keys[row["after"]]
             else:
                 self._waiting.append((suite, row))

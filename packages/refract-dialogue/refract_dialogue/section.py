@@ -58,7 +58,7 @@ def turns_table(view: View) -> ShownTable:
     notes = []
     for (suite, model), rates in view.overall.items():
         if REFUSED_UNTIL_END.name in rates:
-            where = f"{view.titles.plain(suite)}, {view.titles.model(model)}"
+            where = f"{suite}, {model}"
             share = short_text(rates[REFUSED_UNTIL_END.name])
             notes.append(f"{where}: of harmful conversations refused at every turn {share}")
     return shown_table([row for rows in turns.values() for row in rows.values()], notes)

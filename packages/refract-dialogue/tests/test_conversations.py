@@ -107,24 +107,29 @@ def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
     assert prompts["given"]["attempts"] == [GIVEN]
     assert "talk-harmful-rc/loud/upper/1" not in prompts
     errors = {id_: row["error"] and row["error"]["type"] for id_, row in responses.items()}
-    assert errors["talk-harmful-rer"] == errors["talk-harmful-frr"] == "NotAsked"
+    assert errors["talk-harmful-rer"] == "NotAsked"
     assert errors["talk-harmful-rer/1"] is None
     filtered = [responses[f"talk-harmful-frr{end}"]["finish_reason"] for end in ("/1", "/2", "")]
-    assert filtered == ["content_filter", "error", "error"]
+    assert filtered == ["content_filter"] * 3
 
 
-def test_a_refusal_of_the_provider_without_a_text_is_that_of_all_further_turns():
-    turns = ["First.", "Second. [[declined]]", "Third."]
+@pytest.mark.parametrize(
+    ("end", "reason"), [("declined", "refusal"), ("content_filter", "content_filter")]
+)
+def test_an_end_by_the_provider_without_a_text_is_that_of_all_further_turns(end, reason):
+    turns = ["First.", f"Second. [[{end}]]", "Third."]
     row = {"id": "t", "category": "harmful"}
     row["messages"] = [{"role": "user", "content": text} for text in turns]
     with FaultServer() as server:
         model = open_model("m", server.model(adapter="anthropic"))
         suite = Suite("s", [row], {"judges": ["rules"]})
         judges = {"rules": {"kind": "rules"}}
-        found = evaluate([suite], model, judges, ResponseStore(None), name="m")
+        refused = DecisionSettings(content_filters="refused")
+        store = ResponseStore(None)
+        found = evaluate([suite], model, judges, store, settings=refused, name="m")
         assert len(server.bodies) == 2
     made = found.suites["s"].responses
-    assert [x["finish_reason"] for x in made] == ["stop", "refusal", "refusal"]
+    assert [x["finish_reason"] for x in made] == ["stop", reason, reason]
     assert made[1] == {**made[2], "prompt_id": "t/2"}
     counts = {}
     for rate in found.rates:

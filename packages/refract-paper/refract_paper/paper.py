@@ -252,7 +252,7 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:
     """A template as Markdown, or as LaTeX; ``cited`` gets the keys."""
-    templates = environment(view.titles)
+    templates = environment()
     templates.loader = FileSystemLoader(TEMPLATES)
     if tex:
         templates.finalize = lambda x: x if isinstance(x, Markup) else Markup(prose(str(x)))
@@ -269,7 +269,7 @@ def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: b
     def head(text: str, level: str = "##") -> Markup:
         return Markup(rf"\paragraph{{{text}.}}" if tex else f"{level} {text}")
 
-    templates.filters |= {"cite": cite, "code": code, "head": head}
+    templates.filters |= {"cite": cite, "code": code, "head": head, "suite": view.label}
     templates.filters |= {"reference": reference_keys, "settings": settings_text}
     text = tidy(templates.get_template(name).render(**facts))
     # Names and hashes of any length must fit a line.

@@ -15,7 +15,7 @@ from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
 from refract.report.first_table import KAPPA_NOTE, mark_notes, mark_of, sample_notes
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, title_of
+from refract.report.wording import CATEGORY_OF, p_text, percent, title_of
 from refract.results.sources import stand_ins
 
 
@@ -69,7 +69,7 @@ def paper_table(
         rows.append(row)
     names = ["Suite", "Model"] if several else ["Model"]
     titles = [title_of(measure_called(name)).capitalize() for name in columns]
-    notes = [*mark_notes(marks), *sample_notes(shown, Titles(draws=draws))]
+    notes = [*mark_notes(marks), *sample_notes(shown, draws)]
     if KAPPA.name in columns:
         notes.append(KAPPA_NOTE)
     notes = [f"{text}." for text in notes] + ([note] if note else [])
@@ -122,7 +122,7 @@ def interval_table(
             if judged:
                 row["Prompts and judge"] = interval_text(judged.interval, "", places)
             rows.append(row)
-    notes = [f"{text}." for text in (*mark_notes(marks), *sample_notes(suites, view.titles))]
+    notes = [f"{text}." for text in (*mark_notes(marks), *sample_notes(suites, view.draws))]
     notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
     return _paper(rows, caption, label=label, notes=notes)
@@ -139,8 +139,8 @@ def difference_table(view: View, places: int) -> PaperTable:
             category = difference.category.replace("_", " ")
             refused = "" if difference.category in DISCRIMINATION else " refused"
             row = {
-                "Models": f"{view.titles.model(a)}, {view.titles.model(b)}",
-                "Suite": view.titles.plain(difference.suite),
+                "Models": f"{a}, {b}",
+                "Suite": difference.suite,
                 "Category": category + refused,
                 "Prompts": difference.n,
                 "First": estimate_text(difference.a, places=places),

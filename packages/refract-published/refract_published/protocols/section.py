@@ -28,14 +28,14 @@ class ProtocolsPage:
                 protocol = suite.get("protocol")
                 if not protocol:
                     continue
-                titles = view.titles.suite(name), view.titles.model(model)
+                suite_name = view.label(name)
                 overall = view.overall.get((name, model), {})
                 for measure in protocol["measures"]:
                     if measure in overall:
-                        row = {"Protocol": protocol["name"], "Suite": titles[0], "Model": titles[1]}
+                        row = {"Protocol": protocol["name"], "Suite": suite_name, "Model": model}
                         row |= {"Measure": measure, "Rate": rate_text(overall[measure])}
                         rows.append(row | {"Deviations": len(protocol["deviations"]) or "none"})
-                run = ", ".join(titles)
+                run = f"{suite_name}, {model}"
                 notes |= dict.fromkeys(f"{run}: deviation: {x}" for x in protocol["deviations"])
                 unknown = (f"{run}: not known of the protocol: {x}" for x in protocol["unknown"])
                 notes |= dict.fromkeys(unknown)
