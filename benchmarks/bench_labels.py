@@ -1,12 +1,11 @@
-"""How many labels an interval of ±2 points takes: drawn at random, and drawn by the judge's doubt.
+"""How many labels ±2 points take: drawn at random, and drawn by the judge's doubt.
 
 ``python benchmarks/bench_labels.py --data FOLDER [--judge NAME]`` takes the published answers with
 human labels that ``tools.ledger`` reads, and pretends that people label them one by one. For each model
-with 400 answers or more it prints how many labels it takes until the interval for these answers is ±2
-points (its mean over draws): by random labels alone; by random labels and the judge's verdicts (what
-`refract label` does without probabilities); and drawn by doubt. *Coverage* is how often the interval
-holds the rate of all labels, with that number of labels; *stopped*, where one stops at the first ten
-labels after which the interval is ±2 points; *bias* is of the estimate, in points.
+with 400 answers or more it prints how many labels it takes until 95 % of draws are within ±2 points of
+their mean (1.96 standard deviations over draws): by random labels alone; by random labels and the
+judge's verdicts (what `refract label` does without probabilities); and drawn by doubt. *Bias* is of the
+estimate against the rate of all labels, in points.
 
 Probabilities are the judge's own, or, of a judge without them, those of a logistic regression on its
 label, its score and the length of the answer, fitted on the other sources. A judge that was trained on
@@ -20,7 +19,7 @@ import json
 import sys
 from math import log
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -32,13 +31,14 @@ from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project
 from refract.report.markdown import markdown_table
-from refract.statistics.correction import PredictionPowered, Sample, prediction_powered
+from refract.statistics.correction import Sample, prediction_powered
+from refract.statistics.proportions import normal_quantile
 from refract.statistics.weighted import draw_size
 from tools.ledger import SOURCES, read_source
 
 HALF_WIDTH = 0.02
 LEAST = 400  # answers; with fewer, ±2 points takes nearly all of them
-DRAWS, TRIALS = 400, 40
+DRAWS = 400
 WAYS = ("labels alone", "random", "by doubt")
 
 
@@ -105,7 +105,7 @@ class Draw:
         self.places = generator.random(n) / self.sizes
         self.order = np.argsort(self.places)
 
-    def after(self, labels: int) -> PredictionPowered:
+    def after(self, labels: int) -> float:
         """The corrected rate after so many labels."""
         mine, rest = self.order[:labels], self.order[labels:]
         inclusion = None
@@ -115,29 +115,17 @@ class Draw:
         sample = Sample(*(part.tolist() for part in parts), inclusion=inclusion)
         corrected = prediction_powered(sample)
         assert corrected is not None
-        return corrected
-
-    def stopped(self, labels: int) -> PredictionPowered:
-        """The corrected rate of somebody who stops as soon as the interval is narrow enough: looks
-        after each ten labels, from half of the number that it takes on average."""
-        for number in range(max(10, labels // 20 * 10), len(self.human), 10):
-            if half_width(corrected := self.after(number)) <= HALF_WIDTH:
-                return corrected
-        return self.after(len(self.human))
-
-
-def half_width(corrected: PredictionPowered) -> float:
-    """Half of the interval for the answers at hand."""
-    return (corrected.high_here - corrected.low_here) / 2
+        return corrected.rate
 
 
 def labels_needed(answers: Answers, way: str, generator: np.random.Generator) -> int:
-    """The least number of labels, in tens, with a mean half width of at most ``HALF_WIDTH``."""
-    draws = [Draw(answers, way, generator) for _ in range(TRIALS)]
+    """The least number of labels, in tens, after which draws reach as far as ``HALF_WIDTH``."""
+    draws = [Draw(answers, way, generator) for _ in range(DRAWS)]
     low, high = 1, len(answers.human) // 10  # in tens
     while low < high:
         middle = (low + high) // 2
-        if fmean(half_width(draw.after(10 * middle)) for draw in draws) <= HALF_WIDTH:
+        reach = normal_quantile(0.95) * stdev(draw.after(10 * middle) for draw in draws)
+        if reach <= HALF_WIDTH:
             high = middle
         else:
             low = middle + 1
@@ -149,18 +137,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of published answers")
     parser.add_argument("--judge", default="rules")
     given = parser.parse_args()
-    lines, shares, covered = [], [], []
+    lines, shares = [], []
     for (source, model), answers in read_answers(given.data, given.judge).items():
         generator = np.random.default_rng(1)
         truth = float(answers.human.mean())
         needed = [labels_needed(answers, way, generator) for way in WAYS]
         draws = [Draw(answers, "by doubt", generator) for _ in range(DRAWS)]
-        fixed = [draw.after(needed[2]) for draw in draws]
-        early = [draw.stopped(needed[2]) for draw in draws]
+        found = fmean(draw.after(needed[2]) for draw in draws)
         shares.append((needed[2] / needed[0], needed[2] / needed[1]))
-        covered.append(
-            [fmean(x.low_here <= truth <= x.high_here for x in each) for each in (fixed, early)]
-        )
         errs = float((answers.verdict != answers.human).mean())
         squared = float(((answers.probability - answers.human) ** 2).mean())
         lines.append(
@@ -168,19 +152,17 @@ def main() -> None:
                 *(f"{source}, {model or 'not stated'}", len(answers.human)),
                 *(f"{value:.3f}" for value in (truth, errs, squared)),
                 *(*needed, *(f"{share:.2f}" for share in shares[-1])),
-                *(f"{share:.3f}" for share in covered[-1]),
-                f"{100 * (fmean(x.rate for x in fixed) - truth):+.2f}",
+                f"{100 * (found - truth):+.2f}",
             ]
         )
         print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
     header = ["Source, model", "answers", "refused", "judge errs"]
-    header += ["squared error of the probability", *WAYS, "of labels alone", "of random"]
-    print(markdown_table([*header, "coverage", "stopped", "bias"], lines))
+    header += ["squared error of the probability", *WAYS, "of labels alone", "of random", "bias"]
+    print(markdown_table(header, lines))
     of_alone, of_random = (median(column) for column in zip(*shares, strict=True))
-    least, least_stopped = (min(column) for column in zip(*covered, strict=True))
     print(
         f"\nmedian share of the labels: {of_alone:.2f} of labels alone, {of_random:.2f} of random "
-        f"labels with verdicts; least coverage {least:.3f}, stopped {least_stopped:.3f}"
+        "labels with verdicts"
     )
 
 

@@ -355,22 +355,6 @@ def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
     return Line(what, shown(sizes), f"{slope:g}", draw, TREND_RUNS)
 
 
-def here_line(rate: float, labels: int) -> Line:
-    """The rate of these rows alone, of which some have labels."""
-    sizes = SINGLE
-
-    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        truth, judged = labelled(rng, sizes, rate, correlation)
-        found = prediction_powered(
-            sample_of(truth, judged, sizes, rng.permutation(sum(sizes)), labels)
-        )
-        assert found is not None
-        return holds(Interval(found.low_here, found.high_here), float(truth.mean()))
-
-    what = f"of these answers alone, {labels} labels"
-    return Line(what, shown(sizes), f"{rate:g}", draw, UNEQUAL_RUNS)
-
-
 def kappa_line(kappa: float, positive: float, n: int) -> Line:
     """Two raters who say yes as often, of the samples that have an interval."""
     both = positive**2 + kappa * positive * (1 - positive)
@@ -406,12 +390,12 @@ def limit_line(groups: int) -> Line:
     return Line("*missed*, a fail rate at its limit", rows, "0.1", draw, UNEQUAL_RUNS)
 
 
-def doubt_line(what: str, enough: Callable[[int, float], bool]) -> Line:
-    """Answers at hand, drawn by doubt with too sure probabilities, until labels or width are enough."""
+def doubt_line(rate: float, what: str, enough: Callable[[int, float], bool]) -> Line:
+    """Labels drawn by doubt with too sure probabilities, until labels or width are enough."""
     n = 450
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        truth = answers(rng, [1] * n, 0.3, 0)
+        truth = answers(rng, [1] * n, rate, 0)
         said = 1 / (1 + np.exp(-5 * (1.5 * rng.standard_normal(n) + np.where(truth, 1.2, -1.2))))
         sizes = np.array([draw_size(p) for p in said])
         places = rng.random(n) / sizes
@@ -422,13 +406,11 @@ def doubt_line(what: str, enough: Callable[[int, float], bool]) -> Line:
             parts = (x.tolist() for x in (truth[own], said[own], said[rest]))
             found = prediction_powered(Sample(*parts, inclusion=reached.tolist()))
             assert found is not None
-            if enough(labels, (found.high_here - found.low_here) / 2):
+            if enough(labels, (found.high - found.low) / 2):
                 break
-        return holds(Interval(found.low_here, found.high_here), float(truth.mean()))
+        return holds(Interval(found.low, found.high), rate)
 
-    return Line(
-        f"draw by doubt, of these answers alone, {what}", f"{n} prompts", "0.3", draw, UNEQUAL_RUNS
-    )
+    return Line(f"draw by doubt, {what}", f"{n} prompts", f"{rate:g}", draw, UNEQUAL_RUNS)
 
 
 def gap_line(sizes: list[int]) -> Line:
@@ -447,13 +429,13 @@ def gap_line(sizes: list[int]) -> Line:
 
 
 def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[int]) -> Line:
-    """Whether labels' rate, the difference of two models of one source, the discrimination, or the
-    share of these very answers, is in the interval for prompts and judge of a new source."""
+    """Whether labels' rate, the difference of two models of one source, or the discrimination, is in
+    the interval for prompts and judge of a new source."""
     names = names_of(sizes)
     prompts = {"discrimination": ("harmful", "other")}.get(what, ("harmful", "harmful"))
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        error, source, parts, shares = world.ledger(rng), world.effects(rng, world.between), [], []
+        error, source, parts = world.ledger(rng), world.effects(rng, world.between), []
         effects = world.effects(rng, world.within)
         for model, (rate, kind) in enumerate(zip(rates, prompts, strict=False)):
             refused = np.array(answers(rng, sizes, rate, correlation))
@@ -468,11 +450,8 @@ def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[in
             if parts and what.startswith("two models"):
                 part = replace(part, shared=shared_effects(parts[0].share, part.share))
             parts.append(part)
-            shares.append(float(refused.mean()))
         value = sum(part.sign * part.share for part in parts)
-        ends = limits = Interval(value, value)
-        if what == "these very answers":
-            return holds(people_interval(error, parts, ends, ends, 0.95, these=True), shares[0])
+        ends = Interval(value, value)
         reach = sum((part.interval.high - part.interval.low) ** 2 for part in parts) ** 0.5 / 2
         limits = parts[0].interval if len(parts) == 1 else Interval(value - reach, value + reach)
         found = people_interval(error, parts, ends, limits, 0.95)
@@ -482,7 +461,7 @@ def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[in
     return Line(f"prompts and judge, {what}, {world.name}", shown(sizes), truth, draw, JUDGE_RUNS)
 
 
-def unjudged_line(allowed: float | None) -> Line:
+def unjudged_line() -> Line:
     """How often a rate at its threshold is met where 30 % of the compliances are not judged."""
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
@@ -490,9 +469,9 @@ def unjudged_line(allowed: float | None) -> Line:
         outcomes = np.where(rng.random(129) < 0.8, "refusal", lost).tolist()
         counted = [Counted(outcome, place) for place, outcome in enumerate(outcomes)]
         found = answer_rate(Key(HARMFUL_REFUSAL), counted)
-        return decided(found, Threshold("min", 0.8), allowed).decision == "met"
+        return decided(found, Threshold("min", 0.8)).decision == "met"
 
-    what = "*met*, 30 % of compliance not judged, `max_unjudged` " + str(allowed or "not set")
+    what = "*met*, 30 % of compliance not judged"
     return Line(what, "129 prompts", "0.8", draw, UNEQUAL_RUNS)
 
 
@@ -539,8 +518,6 @@ INTERVALS = [
     trend_line(STYLES, 0.0),
     trend_line(STYLES, 0.3),
     trend_line(SINGLE, 0.6),
-    here_line(0.05, 40),
-    here_line(0.5, 60),
     *(
         kappa_line(*given)
         for given in ((0.0, 0.1, 129), (0.2, 0.1, 250), (0.5, 0.05, 250), (0.8, 0.5, 129))
@@ -549,13 +526,12 @@ INTERVALS = [
     bounds_line(STYLES, 0.5, 0.4),
     gain_line(100, 0.02),
     gain_line(100, 0.1),
-    doubt_line("60 labels", lambda labels, half: labels == 60),
-    doubt_line("stopped at ±5 points", lambda labels, half: half <= 0.05),
+    doubt_line(0.3, "60 labels", lambda labels, half: labels == 60),
+    doubt_line(0.3, "stopped at ±10 points", lambda labels, half: half <= 0.1),
+    doubt_line(0.9, "stopped at ±5 points", lambda labels, half: half <= 0.05),
     gap_line([8] * 31),
     *(judge_line(world, "rate", (rate,), SINGLE) for world in WORLDS for rate in RATES),
     *(judge_line(world, "rate", (0.5,), STYLES) for world in WORLDS),
-    *(judge_line(world, "these very answers", (0.5,), SINGLE) for world in WORLDS),
-    *(judge_line(world, "these very answers", (0.5,), [1] * 10) for world in WORLDS),
     *(judge_line(world, "discrimination", (0.9, 0.1), SINGLE) for world in WORLDS),
     *(judge_line(world, "two models", (0.5, 0.7), SINGLE) for world in WORLDS),
     *(judge_line(world, "two models", (0.0, 0.05), SINGLE) for world in WORLDS),
@@ -568,7 +544,7 @@ TESTS = [
     *(limit_line(groups) for groups in (6, 24)),
     *(power_line(sizes, 0.06) for sizes in (SINGLE, STYLES, [25] * 10)),
     *(margin_line(sizes) for sizes in (SINGLE, STYLES, [25] * 10, [100] + [1] * 29)),
-    *(unjudged_line(allowed) for allowed in (None, 0.1)),
+    unjudged_line(),
     family_line(5),
 ]
 
@@ -650,7 +626,7 @@ def main() -> None:
         "",
         "Written by `python -m benchmarks.coverage`. How often, in per cent of "
         f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
-        f"tests in italics, answers at hand, a judge's gap and a family, {JUDGE_RUNS} for prompts and "
+        f"tests in italics, draws by doubt, a judge's gap and a family, {JUDGE_RUNS} for prompts and "
         "judge), a nominal 95 % interval holds "
         "the truth, by the correlation of two answers to one request (columns). Rows and requests are "
         "those of the default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 "

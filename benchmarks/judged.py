@@ -19,7 +19,6 @@ from refract.rates.judge_error import (
     MOST_SHARED,
     JudgeError,
     ModelCounts,
-    Prior,
     labelled_interval,
     people_interval,
     shared_effects,
@@ -31,10 +30,9 @@ from refract.statistics.weighted import draw_size
 
 JUDGE = "refusal"
 PRIORS = {
-    "half-normal .25": Prior(0.25),
-    "**half-normal .5**, used": Prior(0.5),
-    "half-normal 1, before": Prior(1.0),
-    "half of t, 3 degrees, .5": Prior(0.5, freedom=3),
+    "half-normal .25": 0.25,
+    "**half-normal .5**, used": 0.5,
+    "half-normal 1, before": 1.0,
 }
 # What a judge finds refused, of how many prompts, of which kind.
 FOUND: list[tuple[float, int, Prompts]] = [
@@ -89,7 +87,7 @@ def sources_left_out(error: JudgeError) -> list[str]:
     return markdown(["prior on both deviations", *columns], table)
 
 
-def _left_out(name: str, lines: tuple[ModelCounts, ...], prior: Prior | None) -> list[str]:
+def _left_out(name: str, lines: tuple[ModelCounts, ...], prior: float | None) -> list[str]:
     held: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     widths, ratios = [], []
     for line in lines:

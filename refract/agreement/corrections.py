@@ -43,20 +43,13 @@ Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 
 
 class HumanRate(NamedTuple):
-    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
-
-    ``here`` is the interval for the run's own answers, of which all could be labelled (None of a
-    difference). Counts are over both runs of a difference."""
+    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest. Counts
+    are over both runs of a difference."""
 
     rate: float
     interval: Interval
-    here: Interval | None
     n: int
     labelled: int
-
-    def numbers(self, interval: Interval) -> Row:
-        """The rate as JSON, with one of the intervals."""
-        return rounded_numbers({"rate": self.rate, **interval._asdict()})
 
 
 def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
@@ -87,12 +80,11 @@ def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | Non
         if difference is None:
             return None
         value, *ends = difference
-        return HumanRate(value, Interval(*ends), None, n=n, labelled=labelled)
+        return HumanRate(value, Interval(*ends), n=n, labelled=labelled)
     rate = prediction_powered(samples[0], confidence)
     if rate is None:
         return None
-    interval, here = Interval(rate.low, rate.high), Interval(rate.low_here, rate.high_here)
-    return HumanRate(rate.rate, interval, here, n=n, labelled=labelled)
+    return HumanRate(rate.rate, Interval(rate.low, rate.high), n=n, labelled=labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -154,20 +146,17 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
     for measure, rate in corrected_rates(*runs, confidence=confidence).items():
         row: Row = {"labelled": 0 if rate is None else rate.labelled}
         if rate is not None:
-            row["prediction_powered"] = rate.numbers(rate.interval)
-            if rate.here is not None:
-                row["these_answers"] = rate.numbers(rate.here)
+            row["prediction_powered"] = _numbers(rate.rate, rate.interval)
         row["n"] = sum(len(by_measure[measure]) for by_measure in members)
         if len(runs) == 1:
             if raw := _refused_by_prompt(members[0][measure]).mean(confidence):
                 row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
             weighed = _weighed(members[0][measure], runs[0][1], error, confidence)
             if weighed and rate is not None:
-                with_labels = weighed.interval(confidence)
-                judged = HumanRate(weighed.part.share, with_labels, None, rate.n, rate.labelled)
-                row["without_labels"] = judged.numbers(weighed.interval(confidence, NO_LABELS))
+                share, without = weighed.part.share, weighed.interval(confidence, NO_LABELS)
+                row["without_labels"] = _numbers(share, without)
                 middle = rounded_numbers({"middle": weighed.middle(confidence)})
-                row["with_labels"] = judged.numbers(with_labels) | middle
+                row["with_labels"] = _numbers(share, weighed.interval(confidence)) | middle
                 row["with_labels"]["gainsaid"] = weighed.gainsaid(confidence)
         measures[measure] = row
     numbers: Row = {"measures": measures}
@@ -179,6 +168,11 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
         ends = {"low": kappa.low, "high": kappa.high}
         numbers["judge"] = {"n": kappa.n, **rounded_numbers({"kappa": kappa.kappa, **ends})}
     return numbers
+
+
+def _numbers(rate: float, interval: Interval) -> Row:
+    """A rate as JSON."""
+    return rounded_numbers({"rate": rate, **interval._asdict()})
 
 
 def label_table(
@@ -348,9 +342,7 @@ def _verdict_labels(
     return VerdictLabels(refused / sum(weights), alike * apart)
 
 
-def with_labels(
-    rates: Sequence[Rate], intervals: Mapping[str, Interval], max_unjudged: float | None = None
-) -> list[Rate]:
+def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> list[Rate]:
     """Rates over whole suites of which those that human labels of the run correct have the interval
     of these (:func:`label_intervals`) for prompts and judge, and the decision that it gives."""
     corrected = []
@@ -360,6 +352,6 @@ def with_labels(
             outer = _outer(interval, rate.counts.n, rate.counts.unjudged)
             rate = replace(rate, with_judge=WithJudge(interval, outer))
             if rate.threshold:
-                rate = decided(rate, rate.threshold, max_unjudged)
+                rate = decided(rate, rate.threshold)
         corrected.append(rate)
     return corrected

@@ -93,18 +93,16 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str], di
     reasons = [*side.reasons, *changed_files(params)]
     if reasons:
         raise RefractError(f"not decided: {current_note(reasons)}")
-    settings = decision_settings(root)
-    estimand = settings.estimand
+    confidence = decision_settings(root).confidence
     decided, needed = [], {}
     for result in side.results.values():
         for rate in result.rates:
             if rate.decision:
-                # Limits of perturbations are on prompts like these in any case.
-                decided.append(rate if rate.key.perturbation else rate.asked(estimand))
-                if rate.decision == "inconclusive" and estimand == "prompts_like_these":
-                    text = _needed(rate, result, settings.confidence)
-                    if text:
-                        needed[rate.key] = text
+                decided.append(rate)
+            if rate.decision == "inconclusive":
+                text = _needed(rate, result, confidence)
+                if text:
+                    needed[rate.key] = text
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     rates = [rate for result in side.results.values() for rate in result.rates]

@@ -36,7 +36,6 @@ RATE = {
     "without_labels": "for prompts and judge",
     "with_labels": "and labels",
     "prediction_powered": "prediction-powered",
-    "these_answers": "of these answers alone",
 }
 SCORES = {name: name for name in ("precision", "recall", "specificity", "accuracy")}
 DIFFERENCE = {"prediction_powered": "difference, second minus first"}
@@ -274,5 +273,5 @@ def correct(
         say(
             "answers that the judge is unsure of were drawn more often, and count for less; an interval "
             "at which labelling stopped because it was short enough, or showed what was hoped for, "
-            "holds less often than it says (simulated: 88 to 97 % instead of 95)"
+            "holds less often than it says (simulated: 91 to 93 % instead of 95)"
         )

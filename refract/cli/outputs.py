@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,10 +42,7 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    about = decision_settings(root).estimand
     side, view = results_view(root, [model for model in models if model not in absent] or models)
-    rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
-    view = replace(view, rates=rates, estimand=about)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")

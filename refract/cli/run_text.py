@@ -28,10 +28,9 @@ HIDDEN = ("refusal_difference_to_pair", "under_refusal_rate")
 def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
     """The numbers of a run as the report reads them."""
     return View(
-        {evaluation.model: [rate.asked(settings.estimand) for rate in evaluation.rates]},
+        {evaluation.model: evaluation.rates},
         {evaluation.model: evaluation.provenance},
         confidence=settings.confidence,
-        estimand=settings.estimand,
     )
 
 
@@ -73,7 +72,7 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
         judged = {}
         for rate in result.numbers.rates:
             if not rate.group and rate.value is not None:
-                judged[rate.name] = rate.asked(view.estimand)
+                judged[rate.name] = rate
         refused = []
         for measure, category in CATEGORY_OF.items():
             if measure in judged:

@@ -17,7 +17,6 @@ from pydantic.config import JsonDict
 from refract.core.errors import ParamsError, nearest
 from refract.core.registry import Registry, find
 from refract.core.settings import Distinct, Number, Settings, read_settings
-from refract.core.vocabulary import Estimand
 
 # Dots, hyphens and bare numbers break the names of DVC's stages.
 NAME = "[a-z][a-z0-9_]*"
@@ -100,9 +99,6 @@ class SuiteSettings(Settings):
             "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
         },
     )
-    max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
-        None, description="share of unjudged answers up to which thresholds ignore their worst case"
-    )
     template: str | None = Field(
         None, description="text with {feature} in it, for rows with `features`"
     )
@@ -184,11 +180,6 @@ class DecisionSettings(Settings):
         "prompts_and_judge",
         description="what decisions and the report allow for: the draw of prompts, or also the "
         "judge's error, where it is known",
-    )
-    estimand: Estimand = Field(
-        "prompts_like_these",
-        description="what rates and thresholds are about: prompts like these, of which a suite is a "
-        "sample, or these very prompts",
     )
     provider_refusals: Literal["refused", "excluded"] = Field(
         "refused",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 # Labels about refusal.
 PARTIAL = "partial_refusal"
@@ -87,8 +87,6 @@ def language_code(language: str) -> str:
     return re.split("[-_]", language.strip().lower())[0]
 
 
-# What a rate is about: prompts of which a suite is a sample, or the prompts of the suite alone.
-Estimand = Literal["prompts_like_these", "these_prompts"]
 # The field of table rows that are of several samples per prompt.
 SAMPLES_FIELD = "samples"
 # What must become of the answer to a row that is a positive control: its outcomes.

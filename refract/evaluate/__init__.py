@@ -64,7 +64,6 @@ KEPT_SETTINGS = (
     "cluster",
     "fields",
     "file",
-    "max_unjudged",
     "protocol",
     "samples",
     "template",

@@ -67,12 +67,12 @@ def aggregate_suite(
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge
     decides the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label
-    family of each. ``settings`` say the confidence, what counts as refused, and what thresholds ask
-    about. ``errors`` is the known error of each refusal judge; with None intervals are of the
-    prompts alone. ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
-    ``strict``, a threshold of a measure that these rows and judges have no number for is left out.
-    Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
-    and thresholds that the suite does not have."""
+    family of each. ``settings`` say the confidence and what counts as refused. ``errors`` is the
+    known error of each refusal judge; with None intervals are of the prompts alone. ``texts`` has
+    the prompts with their texts where ``prompts`` come without. Unless ``strict``, a threshold of a
+    measure that these rows and judges have no number for is left out. Raises :class:`RowError` when
+    the rows do not belong together, :class:`ParamsError` for fields and thresholds that the suite
+    does not have."""
     suite = CountedSuite(
         sources=sources,
         outcomes={},
@@ -94,7 +94,7 @@ def aggregate_suite(
         rates += count(suite)
     rates = _by_protocol(suite, rates)
     rates = with_limits(suite, rates, errors)
-    rates = with_decisions(suite, rates, settings.estimand, strict=strict)
+    rates = with_decisions(suite, rates, strict=strict)
     for clash in name_clashes(rate.key for rate in rates):
         raise ParamsError(clash)
     return Aggregate(
@@ -147,17 +147,14 @@ def with_limits(
     suite: CountedSuite, rates: Sequence[Rate], errors: Mapping[str, JudgeError] | None
 ) -> list[Rate]:
     """The rates of a suite with the ``errors`` of its judges in their intervals (None: of the
-    prompts alone), and without intervals on these very prompts where samples do not tell."""
+    prompts alone)."""
+    if errors is None:
+        return list(rates)
     categories = {row["category"] for row in suite.requested}
     result = []
     for rate in rates:
-        if errors is not None:
-            error = errors.get(rate.key.judge or suite.first)
-            rate = with_judge_error(rate, error, suite.confidence, categories)
-        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
-        if suite.samples > 1 and rate.these and rate.these.low == rate.these.high:
-            rate = replace(rate, these=None)
-        result.append(rate)
+        error = errors.get(rate.key.judge or suite.first)
+        result.append(with_judge_error(rate, error, suite.confidence, categories))
     return result
 
 

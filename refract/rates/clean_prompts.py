@@ -17,7 +17,6 @@ from refract.rates.counting import (
     answer_rate,
     counts_of,
     grouped_rates,
-    interval_of,
     overall_rates,
     positive_values,
     prompt_means,
@@ -42,7 +41,6 @@ from refract.rates.key import (
 )
 from refract.rates.rate import Counts, Prompts, Rate, SharePart, prompts_of, rounded
 from refract.statistics.clusters import ClusteredValues, clustered_contrast, clustered_mcnemar
-from refract.statistics.proportions import difference_of_means, mean_of_samples
 
 # The field by which a suite says that a row is a positive control, and of which kind.
 CONTROL_FIELD = "control"
@@ -139,12 +137,7 @@ def _discrimination(
         judged = [estimates[0] is not None and x.outcome in JUDGED for x in counted]
         rate = rate_of(Key(measure, group=group), counts_of(counted, judged), estimates)
         parts = _parts((a.sample, b.sample), sides, ("harmful", "other"), confidence)
-        these_harmful = mean_of_samples(a.samples, confidence)
-        these_other = mean_of_samples(b.samples, confidence)
-        these = None
-        if these_harmful and these_other:
-            these = interval_of(difference_of_means(these_harmful, these_other))
-        rates.append(replace(rate, parts=parts, these=these))
+        rates.append(replace(rate, parts=parts))
     return rates
 
 
@@ -222,7 +215,7 @@ def with_one_interval(rates: Sequence[Rate]) -> list[Rate]:
         of_pairs = rate.measure == PAIR_DIFFERENCE and kinds == ["harmful", "other"]
         for contrast in contrasts if of_pairs and not rate.group else ():
             if rate.value == contrast.value and contrast.counts.n == 2 * rate.counts.n:
-                names = ("interval", "bounds", "outer", "these", "parts")
+                names = ("interval", "bounds", "outer", "parts")
                 rate = replace(rate, **{name: getattr(contrast, name) for name in names})
         result.append(rate)
     return result

@@ -22,13 +22,8 @@ from refract.core.types import (
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
-from refract.statistics.clusters import (
-    Clustered,
-    ClusteredValues,
-    clustered_mean,
-    unbounded_mean,
-)
-from refract.statistics.proportions import Proportion, mean_of_samples
+from refract.statistics.clusters import Clustered, ClusteredValues, clustered_mean
+from refract.statistics.proportions import Proportion
 from refract.statistics.raters import Kappa
 
 CONFIDENCE = 0.95
@@ -214,13 +209,12 @@ Estimates = tuple[Estimate, Estimate, Estimate]  # and at the two extremes of th
 
 class PromptMeans(NamedTuple):
     """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
-    as 1; the clusters that the prompts are of, and the known values of each prompt that has any."""
+    as 1; and the clusters that the prompts are of."""
 
     known: list[float | None]
     lowest: list[float]
     highest: list[float]
     clusters: list[Hashable]
-    samples: Sequence[Sequence[float]] = ()
 
     @property
     def sample(self) -> ClusteredValues:
@@ -236,11 +230,8 @@ class PromptMeans(NamedTuple):
     def estimates(
         self, confidence: float
     ) -> tuple[Clustered | None, Clustered | None, Clustered | None]:
-        """Their mean, and that at the least and at the most which the unknown allow; of means
-        without ends the mean alone."""
+        """Their mean, and that at the least and at the most which the unknown allow."""
         mean = self.sample.mean(confidence)
-        if not self.lowest:
-            return mean, None, None
         if self.lowest == self.known == self.highest:
             return mean, mean, mean
         lower = clustered_mean(self.lowest, self.clusters, confidence)
@@ -250,26 +241,20 @@ class PromptMeans(NamedTuple):
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
     """The values of some answers by prompt: a prompt counts once however often it was answered."""
     if all(answer.prompt is None for answer in answers):
-        # In little memory: equal samples are one object.
-        shared: dict[float, tuple[float]] = {}
         return PromptMeans(
             known=list(values),
             lowest=[0.0 if value is None else value for value in values],
             highest=[1.0 if value is None else value for value in values],
             clusters=[answer.cluster for answer in answers],
-            samples=[shared.setdefault(x, (x,)) for x in values if x is not None],
         )
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
         groups.setdefault(key, (answer.cluster, []))[1].append(value)
-    known_samples: list[list[float]] = []
-    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[], samples=known_samples)
+    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
         total = sum(known)
-        if known:
-            known_samples.append(known)
         means.known.append(total / len(known) if known else None)
         means.lowest.append(total / len(samples))
         means.highest.append((total + len(samples) - len(known)) / len(samples))
@@ -305,18 +290,15 @@ def mean_rate(
 
     Values lie in the range of the key's measure. Several samples of one prompt enter as the
     prompt's mean. What is unknown is excluded under the answer's outcome, and at either end of the
-    range in the bounds; a measure without a range has none."""
+    range in the bounds."""
     counts = counts_of(answers, [value is not None for value in values], successes)
     low, high = key.measure.low, key.measure.high
-    if low is None or high is None:
-        sample = prompt_means(values, answers).sample
-        mean = unbounded_mean(sample.values, sample.clusters, confidence)
-        return rate_of(key, counts, (mean, None, None))
+    assert low is not None  # of every measure that is counted
+    assert high is not None
     width = high - low
     shares = [None if value is None else (value - low) / width for value in values]
     means = prompt_means(shares, answers)
     rate = rate_of(key, counts, means.estimates(confidence))
-    these = interval_of(mean_of_samples(means.samples, confidence))
 
     def in_range(interval: Interval | None) -> Interval | None:
         if interval is None:
@@ -329,7 +311,6 @@ def mean_rate(
         interval=in_range(rate.interval),
         bounds=in_range(rate.bounds),
         outer=in_range(rate.outer),
-        these=in_range(these),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import exp, inf
+from math import exp
 from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
@@ -38,6 +38,9 @@ DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
 # steps up to the largest, finer towards 0.
 LARGEST_DEVIATION, DEVIATIONS = 3.0, 24
+# What is taken of both deviations before any is seen: half-normal (Röver et al. 2021, Research
+# Synthesis Methods 12:448, of log odds ratios).
+PRIOR = 0.5
 # Deviations of the priors of intercept, slope over the logit of people's rate, and what harmful
 # prompts add. With a slope of -½ for misses and ½ for false alarms the wrong verdicts are in
 # proportion to the deviation of people's labels, √(q(1 - q)).
@@ -73,27 +76,6 @@ class ModelCounts(NamedTuple):
         return self.refused + self.complied
 
 
-class Prior(NamedTuple):
-    """What is taken of both deviations before any is seen, on a logit scale: half-normal, or half
-    of Student's t with so many degrees of ``freedom`` (Röver et al. 2021, Research Synthesis
-    Methods 12:448, of log odds ratios)."""
-
-    scale: float
-    freedom: float = inf
-
-    def log_density(self, deviation: Any) -> Any:
-        """Up to a constant."""
-        import numpy as np
-
-        squared = (deviation / self.scale) ** 2
-        if self.freedom == inf:
-            return -squared / 2
-        return -(self.freedom + 1) / 2 * np.log1p(squared / self.freedom)
-
-
-HALF_NORMAL = Prior(scale=0.5)
-
-
 class _ErrorRate(NamedTuple):
     """Misses, or false alarms, of one model on one kind of prompt in each draw: logits at a
     people's rate of ½, and their slopes."""
@@ -109,11 +91,9 @@ class _ErrorRate(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How often a model's refusals are missed and its other answers called refusals, in each draw;
-    and the judge's share by people's rate, in :data:`STEPS`."""
+    """The judge's share by people's rate, in :data:`STEPS`, in each draw of how often a model's refusals
+    are missed and its other answers called refusals."""
 
-    missed: _ErrorRate
-    false: _ErrorRate
     judged: Any
 
     def people(self, share: float) -> Any:
@@ -142,10 +122,11 @@ class JudgeError:
     kind of prompt, with effects of source and of model within source (a random-effects
     meta-analysis of proportions with a normal approximation: Stijnen, Hamza & Özdemir 2010,
     Statistics in Medicine 29:3046). Where prompts are mixed, the lines over all prompts of a model
-    are used in place of those by kind."""
+    are used in place of those by kind. ``prior`` is the scale of the half-normal prior on the
+    deviations of both effects."""
 
     lines: tuple[ModelCounts, ...]
-    prior: Prior = HALF_NORMAL
+    prior: float = PRIOR
 
     @classmethod
     def read(cls, facts: Mapping[str, Any] | None) -> JudgeError | None:
@@ -231,7 +212,7 @@ def _drawn(error: JudgeError, prompts: Prompts, shared: float) -> Draws:
     false = _error_rates(alarms, uniforms[:, 7:], shared)[kind]
     place = np.linspace(0, 1, STEPS + 1)[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
-    return Draws(missed, false, np.maximum.accumulate(judged, axis=0))
+    return Draws(np.maximum.accumulate(judged, axis=0))
 
 
 @lru_cache(maxsize=16)
@@ -285,7 +266,7 @@ class _Posterior(NamedTuple):
 
 
 def _posterior(
-    counts: Sequence[tuple[ModelCounts, int, int]], prior_slope: float, prior: Prior
+    counts: Sequence[tuple[ModelCounts, int, int]], prior_slope: float, prior: float
 ) -> _Posterior:
     """``counts`` are how many verdicts were wrong, of how many, by line."""
     import numpy as np
@@ -312,7 +293,8 @@ def _posterior(
     whole = covariance + design @ np.linalg.inv(precisions) @ design.T
     distance = (residuals.T @ np.linalg.solve(whole, residuals))[:, 0, 0]
     likely = -(np.linalg.slogdet(whole)[1] + distance) / 2
-    likely += prior.log_density(cells[:, 0]) + prior.log_density(cells[:, 2])
+    squares = (cells[:, 0] / prior) ** 2, (cells[:, 2] / prior) ** 2
+    likely += -squares[0] / 2 + -squares[1] / 2
     weights = np.exp(likely - likely.max()) * cells[:, 1] * cells[:, 3]
     return _Posterior(between, within, weights, coefficients, spread)
 
@@ -377,8 +359,6 @@ def people_interval(
     ends: Interval,
     limits: Interval,
     confidence: float,
-    *,
-    these: bool = False,
 ) -> Interval:
     """What people would find where a judge found ``parts``, of which the sum with their signs is
     what is measured: the one way in which a judge's error gets into an interval.
@@ -388,14 +368,13 @@ def people_interval(
     ``confidence`` on either side of the mean of the confidence distributions that all error rates
     of the judge give (Xie & Singh 2013, International Statistical Review 81:3): of a single part by
     quadrature, else in draws, in each of which share and limits are turned into what people would
-    find. ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
-    too, which of few answers no normal deviation says."""
-    if len(parts) == 1 and not these:
+    find."""
+    if len(parts) == 1:
         return _of_share(error, parts[0], ends, limits, confidence)
     found = []
     for end, limit, upper in zip(ends, limits, (False, True), strict=True):
-        found.append(_limit(error, tuple(parts), end, limit, confidence, these, upper))
-    return _no_narrower(Interval(*found), limits) if len(parts) == 1 else Interval(*found)
+        found.append(_limit(error, tuple(parts), end, limit, confidence, upper))
+    return Interval(*found)
 
 
 def labelled_interval(
@@ -474,38 +453,28 @@ def _limit(
     end: float,
     limit: float,
     confidence: float,
-    these: bool,
     upper: bool,
 ) -> float:
-    """One end of :func:`people_interval` in draws."""
+    """One end of :func:`people_interval` of several parts, in draws."""
     import numpy as np
 
     z = normal_quantile(confidence)
-    alone = len(parts) == 1
-    if alone:
-        interval = Interval(min(end, limit), max(end, limit))
-        parts = (replace(parts[0], share=end, interval=interval),)
-    # The limits of the parts on the side that moves the measure up, or down. Of several parts the
-    # estimate's own interval says how far their errors add up.
-    sides = [upper == (part.sign > 0) for part in parts]
+    # The limits of the parts on the side that moves the measure up, or down. The estimate's own
+    # interval says how far their errors add up.
     reached = []
     whole, apart = 0.0, 0.0
-    for part, up in zip(parts, sides, strict=True):
-        reached.append(part.interval.high if up else part.interval.low)
+    for part in parts:
+        reached.append(part.interval.high if upper == (part.sign > 0) else part.interval.low)
         whole += part.sign * part.share
         apart += (reached[-1] - part.share) ** 2
     shrunk = (limit - end) ** 2 / apart if apart else 0.0
     middle, squared, slope = 0.0, 0.0, 0.0
-    for part, up, farthest in zip(parts, sides, reached, strict=True):
+    for part, farthest in zip(parts, reached, strict=True):
         draws = error.draws(part.prompts, part.shared)
         people = people_by_draw(draws, part.share, part.certain)
         people_at_limit = people_by_draw(draws, farthest, part.certain)
-        if alone:
-            people, people_at_limit = np.clip(people, 0, 1), np.clip(people_at_limit, 0, 1)
         middle = middle + part.sign * people
         squared = squared + shrunk * (people_at_limit - people) ** 2
-        if these:
-            squared = squared + _verdict_noise(draws, people, part, z, up) ** 2
         if end != whole:
             slope = slope + draws.slope(judged_share(part.share, part.certain)) / len(parts)
     least = float(sum(min(0, part.sign) for part in parts))
@@ -529,25 +498,6 @@ def people_by_draw(draws: Draws, share: float, certain: float) -> Any:
     judged = judged_share(share, certain)
     beyond = share - certain - (1 - certain) * judged
     return certain + (1 - certain) * draws.people(judged) + beyond
-
-
-def _verdict_noise(draws: Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
-    """How far people's share of these very answers can be from the one expected, for wrong
-    verdicts: the distance of a score limit, whose variance is that at the limit (as Wilson's
-    is)."""
-    import numpy as np
-
-    judged = 1 - part.certain
-    if not judged:
-        return np.zeros(DRAWS)
-    people = np.clip((people - part.certain) / judged, 0, 1)
-    missed, false = draws.missed.at(people), draws.false.at(people)
-    more, less = missed * (1 - missed), false * (1 - false)
-    slope = draws.slope(judged_share(part.share, part.certain))
-    scale = (z * slope) ** 2 * judged / part.n
-    half = scale * (more - less) / 2
-    root = np.sqrt(half**2 + scale * (less + people * (more - less)))
-    return root + half if upper else root - half
 
 
 def mixture_quantile(
@@ -608,26 +558,17 @@ def with_judge_error(
     if error is None or unknown or not all(error.knows(part.prompts) for part in parts):
         return replace(rate, judge_unknown=True)
 
-    def allowing(
-        ends: Interval | None, limits: Interval | None, these: bool = False
-    ) -> Interval | None:
-        if ends is None or limits is None:
-            return None
+    def allowing(ends: Interval, limits: Interval) -> Interval:
         if applies == "not_refused":  # the share of refusals is what is left of 1
             ends, limits = _mirrored(ends), _mirrored(limits)
-            return _mirrored(people_interval(error, parts, ends, limits, confidence, these=these))
-        return people_interval(error, parts, ends, limits, confidence, these=these)
+            return _mirrored(people_interval(error, parts, ends, limits, confidence))
+        return people_interval(error, parts, ends, limits, confidence)
 
-    ends = Interval(rate.value, rate.value)
-    whole = allowing(ends, rate.interval)
-    assert whole is not None  # both are there
-    judged = WithJudge(
-        interval=whole,
-        outer=allowing(rate.bounds, rate.outer),
-        these=allowing(ends, rate.these, these=True),
-        these_outer=allowing(rate.bounds, rate.these_outer, these=True),
-    )
-    return replace(rate, with_judge=judged)
+    whole = allowing(Interval(rate.value, rate.value), rate.interval)
+    outer = None
+    if rate.bounds and rate.outer:
+        outer = allowing(rate.bounds, rate.outer)
+    return replace(rate, with_judge=WithJudge(whole, outer))
 
 
 def _mirrored(interval: Interval) -> Interval:

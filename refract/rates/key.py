@@ -36,11 +36,11 @@ class Measure:
     ``name`` is what files and people call it, ``title`` the head of its column in a report,
     ``category`` the prompts it is over (None: all, or as its function says). ``counted`` are the
     outcomes or labels that count among those of ``among``. ``low`` and ``high`` are the ends of its
-    range, None without one; ``better`` is the direction of an improvement. ``judge_error`` has no
-    default: whoever adds a measure says how a judge's error applies. ``groups`` are the fields of
-    the groups that it has rates of. ``count`` names
-    the function that counts it, ``package.module:function``: given a
-    :class:`refract.rates.counting.CountedSuite` it returns the rates of all measures that name it.
+    range (None: of one that is not known here); ``better`` is the direction of an improvement.
+    ``judge_error`` has no default: whoever adds a measure says how a judge's error applies.
+    ``groups`` are the fields of the groups that it has rates of. ``count`` names the function that
+    counts it, ``package.module:function``: given a :class:`refract.rates.counting.CountedSuite` it
+    returns the rates of all measures that name it.
     ``corrects``: the measure that this one corrects by human labels, or ""."""
 
     name: str
@@ -274,9 +274,15 @@ _BY_NAME = {(measure.name, measure.counted_for): measure for measure in MEASURES
 
 def installed_measures() -> list[Measure]:
     """The measures that installed packages bring, in the order of their names. Raises
-    :class:`refract.core.errors.ParamsError` for one that cannot be imported."""
+    :class:`refract.core.errors.ParamsError` for one that cannot be imported, or has no range."""
     names = sorted(INSTALLED.installed())
-    return [find(INSTALLED, name, "the measures of installed packages") for name in names]
+    measures = [find(INSTALLED, name, "the measures of installed packages") for name in names]
+    for measure in measures:
+        if measure.low is None or measure.high is None:
+            raise ParamsError(
+                f"measure {measure.name!r} needs both ends of its range, low and high"
+            )
+    return measures
 
 
 def counters() -> list[Callable[[Any], Iterable[Any]]]:

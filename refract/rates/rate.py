@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from refract.core.vocabulary import DIGITS, Estimand
+from refract.core.vocabulary import DIGITS
 from refract.rates.key import Group, Key, Measure
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
 from refract.statistics.proportions import settled
@@ -149,13 +149,10 @@ class AboveFloor:
 @dataclass(frozen=True, slots=True)
 class WithJudge:
     """``interval`` and ``outer`` of a rate of refusals with the judge's error in them: on a model
-    that nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it.
-    ``these`` and ``these_outer`` are the same on these very prompts, where that is known."""
+    that nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it."""
 
     interval: Interval
     outer: Interval | None = None
-    these: Interval | None = None
-    these_outer: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +183,11 @@ class Rate:
     JASA 95:77). ``dose`` is the median number of tokens that an injection added, ``repetitions``
     how often it added its character and in how many prompts. ``threshold`` and ``decision`` stand
     where the suite sets one. ``with_judge`` stands where the judge's error is known; it need not
-    hold ``value`` in its middle. ``interval`` and ``outer`` are for prompts like these, ``these``
-    is the interval on these very prompts, None where that is not known (NIST AI 800-3 tells the two
-    questions apart). ``parts`` are the shares of refusals that a difference is made of, where it
-    was counted; tables do not hold them. ``judge_unknown``: a judge of refusal decides it, and how
-    far its error moves it is not known, though that was asked for. ``clustered_by`` is the field
-    that makes its clusters, empty where those are the pairs of a suite."""
+    hold ``value`` in its middle. Intervals are for prompts like these, of which a suite is a sample
+    (NIST AI 800-3). ``parts`` are the shares of refusals that a difference is made of, where it was
+    counted; tables do not hold them. ``judge_unknown``: a judge of refusal decides it, and how far
+    its error moves it is not known, though that was asked for. ``clustered_by`` is the field that
+    makes its clusters, empty where those are the pairs of a suite."""
 
     key: Key
     counts: Counts
@@ -207,7 +203,6 @@ class Rate:
     threshold: Threshold | None = None
     decision: Decision | None = None
     clustered_by: str = ""
-    these: Interval | None = None
     parts: Sequence[SharePart] = ()
     judge_unknown: bool = False
 
@@ -234,29 +229,6 @@ class Rate:
     def keyed(self, **parts: Any) -> Rate:
         """The same rate with some parts of its key replaced."""
         return replace(self, key=replace(self.key, **parts))
-
-    @property
-    def these_outer(self) -> Interval | None:
-        """``outer`` on these very prompts: the bounds, as far apart as the samples' noise makes
-        them."""
-        if self.these is None or self.bounds is None or self.value is None:
-            return self.these
-        low, high = self.value - self.these.low, self.these.high - self.value
-        return Interval(self.bounds.low - low, self.bounds.high + high)
-
-    def asked(self, estimand: Estimand) -> Rate:
-        """The rate with the intervals that answer a question as its own: on prompts like these,
-        which it has, or on these very prompts. Where the latter are not known it has none, and
-        nothing is decided on it."""
-        if estimand == "prompts_like_these":
-            return self
-        judged = self.with_judge
-        if judged is None and self.these and not self.judge_unknown:
-            return replace(self, interval=self.these, outer=self.these_outer)
-        if judged is None or judged.these is None:
-            return replace(self, interval=None, outer=None, with_judge=None, above_floor=None)
-        judged = WithJudge(judged.these, judged.these_outer)
-        return replace(self, interval=self.these, outer=self.these_outer, with_judge=judged)
 
     @property
     def shown(self) -> Interval | None:

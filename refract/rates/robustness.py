@@ -46,7 +46,7 @@ from refract.rates.key import (
     Key,
 )
 from refract.rates.rate import Rate, Threshold
-from refract.rates.thresholds import UNKNOWN, decided
+from refract.rates.thresholds import decided
 from refract.statistics.hypotheses import holm
 from refract.statistics.proportions import settled
 
@@ -170,9 +170,8 @@ def robustness_table(suite: CountedSuite) -> list[Rate]:
 
     The suite's threshold is the highest fail rate, above the floor where there is one: missed where
     the interval of the headline or of a group lies above, met where the headline's lies below.
-    Answers that were not given or not compared could be either, unless their share is at most
-    ``max_unjudged``. ``p`` is a group's one-sided p against the limit, ``p_holm`` the same
-    corrected for the number of groups."""
+    Answers that were not given or not compared could be either. ``p`` is a group's one-sided p
+    against the limit, ``p_holm`` the same corrected for the number of groups."""
     by_name: dict[str, dict[str, list[Row]]] = {}
     for row in sorted(suite.compared, key=lambda row: bool(row["name"] == CLEAN_SAMPLES)):
         by_name.setdefault(row["name"], {}).setdefault(row["group"], []).append(row)
@@ -216,11 +215,10 @@ def _fail_rates(
     if limits["max"] is None:
         return [headline, *by_group]
     threshold = Threshold("max", limits["max"])
-    max_unjudged = suite.definition.get("max_unjudged")
     by_group = _tested(by_group, threshold.limit)
-    headline = decided(headline, threshold, max_unjudged)
+    headline = decided(headline, threshold)
     for rate in by_group:
-        if decided(rate, threshold, max_unjudged).decision == "missed":
+        if decided(rate, threshold).decision == "missed":
             headline = replace(headline, decision="missed")
     return [headline, *by_group]
 
@@ -259,7 +257,7 @@ def _fail_rate(
     # What was not answered or not compared could have changed; elsewhere nothing was tested.
     answers = []
     for row in members:
-        if row["changed"] is not None or row["reason"] in UNKNOWN:
+        if row["changed"] is not None or row["reason"] in ("not_answered", "not_compared"):
             answers.append(_labelled(row, "changed", floor.get(row["source_id"])))
     rate = answer_rate(key, answers, confidence)
     reasons = Counter(row["reason"] for row in members)

@@ -104,7 +104,7 @@ def plan_note(view: View) -> str:
         for rate in filter(None, line.headlines):
             if rate.with_judge and (rate.model, rate.suite, rate.name) not in labelled:
                 unknown.append((rate.with_judge.interval.width, line, rate))
-    if not unknown or view.estimand == "these_prompts":
+    if not unknown:
         return ""
     _, line, rate = max(unknown, key=itemgetter(0))
     error = JudgeError.of_suite(view.provenance.get(line.model), line.suite)

@@ -14,7 +14,7 @@ from refract.core.errors import ParamsError
 from refract.core.params import decision_settings, grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
-from refract.core.vocabulary import JUDGED, REFUSED, Estimand
+from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.judge_error import JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
@@ -74,8 +74,7 @@ class View:
     ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful and
     borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure,
     ``draws`` say how suites were drawn, ``unread`` warnings of languages that a judge was not
-    measured in, ``private`` the suites that are not in git, ``estimand`` the question that
-    intervals answer."""
+    measured in, ``private`` the suites that are not in git."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
@@ -89,7 +88,6 @@ class View:
     harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unread: Sequence[str] = ()
     private: Collection[str] = ()
-    estimand: Estimand = "prompts_like_these"
 
     @cached_property
     def live(self) -> set[str]:
@@ -210,8 +208,6 @@ class View:
     @cached_property
     def interval_note(self) -> str:
         """What the intervals of refusal rates allow for."""
-        if self.estimand == "these_prompts":
-            return "Intervals are on these very prompts: of samples of an answer, and of the judge."
         for facts in self.provenance.values():
             if (facts.get("decisions") or {}).get("interval") == "prompts":
                 return "Intervals are of the prompts alone (decisions.interval)."
@@ -298,7 +294,7 @@ def read_view(root: Path) -> View:
     unread: dict[str, None] = {}
     private: dict[str, None] = {}
     for model, result in results.items():
-        rates[model] = [rate.asked(settings.estimand) for rate in result.rates]
+        rates[model] = result.rates
         outcomes[model] = result.outcomes
         clean[model] = [row for row in result.outcomes if not row["perturbation"]]
         provenance[model] = result.provenance or {}
@@ -324,7 +320,6 @@ def read_view(root: Path) -> View:
         harmless={model: harmless_counts(rows) for model, rows in clean.items()},
         unread=list(unread),
         private=list(private),
-        estimand=settings.estimand,
     )
 
 

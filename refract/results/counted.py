@@ -126,7 +126,7 @@ def count_suite(
             intervals, gainsaid = label_intervals(
                 answers.judged, answers.labels, error, settings.confidence
             )
-            rates = with_labels(rates, intervals, suite.get("max_unjudged"))
+            rates = with_labels(rates, intervals)
             warnings += gainsaid_notes(gainsaid)
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
@@ -217,7 +217,6 @@ def provenance(
         "decisions": {
             "confidence": settings.confidence,
             "interval": settings.interval,
-            "estimand": settings.estimand,
             "provider_refusals": settings.provider_refusals,
             "content_filters": settings.content_filters,
             "labels_ask": settings.labels_ask,

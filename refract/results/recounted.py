@@ -100,13 +100,21 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
             problems.append(f"{suite} has no {'rates' if lines else 'outcomes'}")
             continue
         try:
-            settings = DecisionSettings(**(facts.get("decisions") or {}))
+            settings = _settings_of(facts.get("decisions") or {})
             again = _counted_again(stated, lines, about, settings)
             differing = differing_rates(stated, again, COUNTED_COLUMNS)
             problems += [f"{suite} {problem}" for problem in differing]
         except (KeyError, TypeError, ValueError, RefractError) as error:
             problems.append(f"{suite} cannot be counted again ({type(error).__name__}: {error})")
     return problems
+
+
+def _settings_of(decisions: Mapping[str, Any]) -> DecisionSettings:
+    """What decided results. Those of earlier releases name the one question that intervals are about."""
+    left = {**decisions}
+    if left.get("estimand") == "prompts_like_these":
+        del left["estimand"]
+    return DecisionSettings(**left)
 
 
 def problems_kept(
@@ -160,7 +168,7 @@ def _counted_again(
         of_outcomes = rate.measure in OF_OUTCOMES and rate.key.is_headline
         if not of_outcomes or rate.name in of_protocol:
             others.append(rate)
-    return with_decisions(suite, again, settings.estimand, strict=False) + others
+    return with_decisions(suite, again, strict=False) + others
 
 
 def _suite_of(lines: Lines, about: Mapping[str, Any], settings: DecisionSettings) -> CountedSuite:

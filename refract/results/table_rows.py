@@ -114,7 +114,6 @@ ALL = (
     Column("clustered_by", str, "clustered_by", shown=lambda rate: rate.clustered_by or None),
     Column("rate", float, "value", True),
     *_ends("", "interval", True),
-    *_ends("these_", "these"),
     *(Column(field.name, float, f"statistics.{field.name}") for field in fields(Statistics)),
     Column("above_floor", float, "above_floor.value"),
     *_ends("above_floor_", "above_floor.interval"),
@@ -132,7 +131,6 @@ ALL = (
     *_ends("outer_", "outer", True),
     *_ends("judge_", "with_judge.interval"),
     *_ends("judge_outer_", "with_judge.outer"),
-    *_ends("judge_these_", "with_judge.these"),
     Column(
         "judge_unknown",
         int,
@@ -172,7 +170,7 @@ PARTS: dict[str, type] = {
     "above_floor": AboveFloor,
     "with_judge": WithJudge,
     "threshold": Threshold,
-    **dict.fromkeys(("interval", "these", "bounds", "outer"), Interval),
+    **dict.fromkeys(("interval", "bounds", "outer"), Interval),
 }
 # Columns of rows of differences that are named like the attributes of Difference.
 SAME_NAMES = (

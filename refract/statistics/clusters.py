@@ -138,29 +138,6 @@ def clustered_mean(
     return estimate._replace(low=low, high=high, effective_n=effective)
 
 
-def unbounded_mean(
-    values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
-) -> Clustered | None:
-    """The mean of values of any size, such as lengths, with an interval that allows for clusters;
-    None without any.
-
-    The interval is mean ± t · se with the standard error and the degrees of freedom of
-    :func:`clustered_mean`. The design effect compares the variance with that of independent values.
-    Raises ValueError for lists of different length."""
-    n = _number(values, clusters)
-    if n == 0:
-        return None
-    totals = _totals(values, clusters)
-    mean = fsum(values) / n
-    spread = fsum((value - mean) ** 2 for value in values)
-    estimate = _estimate(mean, totals, independent=spread / max(1, n - 1) / n)
-    if estimate.se is None:
-        return estimate
-    squares = fsum(value * value for value in values)
-    half = t_quantile(confidence, _freedom(totals, squares)) * estimate.se
-    return estimate._replace(low=mean - half, high=mean + half)
-
-
 def _estimate(value: float, totals: Sequence[tuple[float, int]], independent: float) -> Clustered:
     """A mean without its interval: with its cluster-robust standard error, and the design effect
     over the variance of ``independent`` values; without both of a single cluster."""

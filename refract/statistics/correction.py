@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from refract.statistics.clusters import effective_count, t_quantile
 from refract.statistics.paired import Pairs, count_pairs
-from refract.statistics.proportions import (
-    Interval,
-    Proportion,
-    hypergeometric_limits,
-    normal_quantile,
-    wilson_at,
-)
+from refract.statistics.proportions import Proportion, normal_quantile, wilson_at
 from refract.statistics.weighted import Fit, weighted_fit
 
 
@@ -23,15 +17,12 @@ class PredictionPowered(NamedTuple):
     """A rate from human labels of some rows and a judge's verdicts on all rows.
 
     ``weight`` is how far the judge is relied on: 0 uses the labels alone, 1 corrects the judge's
-    rate by its mean error on the labelled rows. ``low`` to ``high`` is for rows like these,
-    ``low_here`` to ``high_here`` for these rows alone: what more labels would still narrow."""
+    rate by its mean error on the labelled rows. ``low`` to ``high`` is for rows like these."""
 
     rate: float
     low: float
     high: float
     weight: float
-    low_here: float
-    high_here: float
 
 
 class Sample(NamedTuple):
@@ -78,10 +69,6 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     clusters of 4 to 13, 30 to 100 labels and a correlation of 0 to .4 that covered in 94 to 97.5 %,
     where the interval without clusters fell to 72 %.
 
-    For these rows alone, of rows drawn with the same chance, the limits are exact ones by the
-    judge's verdict (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
-    independent (Zou & Donner 2008, Statistics in Medicine 27:1693).
-
     Of a sample with ``inclusion`` or ``weights``: :func:`refract.statistics.weighted.weighted_fit`, and
     from there on the same. Rows that count unlike say as much as (Σw)²/Σw² that count alike (Kish
     1965, Survey Sampling)."""
@@ -97,50 +84,11 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         return None
     if others == 0 and effect == 1.0:
         low, high = wilson_at(fit.rate * n, n, z)
-        return PredictionPowered(
-            rate=fit.rate, low=low, high=high, weight=0.0, low_here=fit.rate, high_here=fit.rate
-        )
-    variance = fit.variance * effect
+        return PredictionPowered(fit.rate, low, high, weight=0.0)
     centre = (fit.rate * n + 0.5) / (n + 1)
-
-    def limits(variance: float) -> Interval:
-        if variance <= 0:  # of these rows, with a label on each
-            return Interval(fit.rate, fit.rate)
-        effective = centre * (1 - centre) / variance
-        return wilson_at(fit.rate * effective, effective, z)
-
-    exact = sample.inclusion is None and sample.weights is None
-    here = _limits_here(sample, fit.rate, confidence) if exact else limits(fit.here)
-    low, high = limits(variance)
-    return PredictionPowered(
-        rate=fit.rate, low=low, high=high, weight=fit.weight, low_here=here.low, high_here=here.high
-    )
-
-
-def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
-    """The limits for the rows at hand, of which the labelled ones were drawn at random."""
-    labelled = len(sample.human)
-    size = labelled + len(sample.others)
-    all_positives = sum(map(bool, sample.human))
-    labels: dict[bool, list[bool]] = {True: [], False: []}
-    for label, score in zip(sample.human, sample.judged, strict=True):
-        labels[score >= 0.5].append(bool(label))
-    others = Counter(_verdicts(sample.others))
-    centre, below, above = 0.0, 0.0, 0.0
-    for verdict, human in labels.items():
-        rows = len(human) + others[verdict]
-        if not rows:
-            continue
-        part = rows / size
-        positives = sum(human)
-        share = positives / len(human) if human else all_positives / labelled
-        ends = hypergeometric_limits(positives, len(human), size=rows, confidence=confidence)
-        centre += part * share
-        below += (part * (share - ends.low)) ** 2
-        above += (part * (ends.high - share)) ** 2
-    low = max(all_positives / size, centre - sqrt(below))
-    high = min((all_positives + size - labelled) / size, centre + sqrt(above))
-    return Interval(min(low, rate), max(high, rate))
+    effective = centre * (1 - centre) / (fit.variance * effect)
+    low, high = wilson_at(fit.rate * effective, effective, z)
+    return PredictionPowered(fit.rate, low, high, weight=fit.weight)
 
 
 def prediction_powered_difference(
@@ -247,7 +195,6 @@ def _random_fit(
         - 2 * weight * (both / (n + 1) - p_human * p_judge)
     )
     variance = rectifier / n
-    here = variance * others / (n + others)
     if others:
         variance += weight**2 * p_other * (1 - p_other) / others
     mean = labelled_rate - weight * judged_rate
@@ -264,7 +211,6 @@ def _random_fit(
         weight=weight,
         variance=variance,
         plain=plain,
-        here=here,
         contributions=contributions,
     )
 

@@ -5,9 +5,8 @@ or leaves [0, 1]; everything here is built on Wilson's score interval, which doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from math import comb, hypot, sqrt
+from math import comb, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -100,79 +99,6 @@ def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) 
     z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
     b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
     return max(1e-3, (sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))
-
-
-def mean_of_samples(
-    prompts: Sequence[Sequence[float]], confidence: float = 0.95
-) -> Proportion | None:
-    """The mean over these very prompts of the mean of each one's samples; None without a prompt.
-
-    Its interval is of the samples' noise alone: that of stratified sampling with the prompts as
-    strata, Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling Techniques, chapter 5;
-    of evaluations Miller 2024, arXiv 2411.00640), as Wilson's at the effective number of samples
-    (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334). An
-    imaginary prompt with the variance 1/2 leaves samples that all agree a width. A prompt with one
-    sample has the mean variance of the others; with one for each there is nothing to estimate, and
-    no width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2 to 10
-    samples it covered in 92 to 100 %."""
-    if not prompts:
-        return None
-    n = len(prompts)
-    means = [sum(samples) / len(samples) for samples in prompts]
-    value = min(1.0, max(0.0, sum(means) / n))
-    sizes = []
-    variances = []
-    variances_of_one = []
-    for mean, samples in zip(means, prompts, strict=True):
-        size = len(samples)
-        if size > 1:
-            squares = sum((x - mean) ** 2 for x in samples)
-            variance = squares / (size - 1) / size
-            sizes.append(size)
-            variances.append(variance)
-            variances_of_one.append(variance * size)
-    several = len(sizes)
-    if not several:
-        return Proportion(value, value, value)
-    single = sum(variances_of_one) / several
-    noise = sum(variances) + (n - several) * single + several / sum(sizes) / 2
-    centre = (sum(means) + 0.5) / (n + 1)
-    effective = centre * (1 - centre) * n * n / noise
-    low, high = wilson_at(value * effective, effective, normal_quantile(confidence))
-    return Proportion(value, min(low, value), max(high, value))
-
-
-def difference_of_means(first: Proportion, second: Proportion) -> Proportion:
-    """First minus second of two independent means, its interval by MOVER (Zou & Donner 2008,
-    Statistics in Medicine 27:1693)."""
-    value = first.value - second.value
-    low = value - hypot(first.value - first.low, second.high - second.value)
-    high = value + hypot(first.high - first.value, second.value - second.low)
-    return Proportion(value, low, high)
-
-
-def hypergeometric_limits(
-    positives: int, drawn: int, size: int, confidence: float = 0.95
-) -> Interval:
-    """Exact limits for the share of positives of ``size`` items, of which so many were drawn at
-    random.
-
-    The numbers of positives that neither one-sided test at half of 1 - ``confidence`` rejects
-    (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open once all are
-    drawn."""
-    import numpy as np
-    from scipy.stats import hypergeom
-
-    check_part(positives, drawn, name="positives", whole="drawn")
-    check_part(drawn, size, name="drawn", whole="size")
-    tail = settled((1 - confidence) / 2)
-    totals = np.arange(positives, size - drawn + positives + 1)
-    as_many = hypergeom.sf(positives - 1, size, totals, drawn)
-    as_few = hypergeom.cdf(positives, size, totals, drawn)
-    # Neither test rejects a total whose less likely side is above the tail.
-    sides = map(settled, np.minimum(as_many, as_few))
-    possible = [int(total) for total, side in zip(totals, sides, strict=True) if side > tail]
-    return Interval(possible[0] / size, possible[-1] / size)
 
 
 def any_of_k(positives: int, samples: int, k: int) -> float:

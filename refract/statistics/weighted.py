@@ -28,14 +28,12 @@ IMAGINARY = 0.5
 
 class Fit(NamedTuple):
     """An estimate, its contributions by row, and its variance as they give it (``plain``) and with
-    imaginary rows (``variance``); ``here`` is the variance for the rows at hand alone, which goes
-    to 0 as all are labelled."""
+    imaginary rows (``variance``)."""
 
     rate: float
     weight: float
     variance: float
     plain: float
-    here: float
     contributions: list[tuple[Hashable, float]]
 
 
@@ -65,9 +63,8 @@ def weighted_fit(
     the rest. With w = 1 / inclusion, ȳ and f̄ the weighted means of labels and predictions and F
     the mean prediction of all rows: rate = ȳ + λ(F - f̄), the general regression estimator
     (Särndal, Swensson & Wretman 1992, Model Assisted Survey Sampling, chapter 6) with λ the
-    weighted slope, held to 0 to 1. Its variance for the rows at hand is that of Poisson sampling, Σ
-    (1 - inclusion) w² e² / N², e the residuals; for rows like these, the predictions' spread is
-    added (Zrnic & Candès 2024).
+    weighted slope, held to 0 to 1. Its variance for rows like these is that of the residuals and of
+    the predictions' spread (Zrnic & Candès 2024).
 
     ``counts``, of labelled rows and then of others, say how much each counts in the rate; without
     them all count alike. They are scaled to a mean of 1, and multiply w and the predictions."""
@@ -87,17 +84,14 @@ def weighted_fit(
     shared = sum(w * (f - mean_here) * (y - mean_label) for w, f, y in drawn)
     slope = min(1.0, max(0.0, shared / spread)) if spread > 0 else 0.0
     rate = mean_label + slope * (mean_all - mean_here)
-    poisson = []
     contributions: list[tuple[Hashable, float]] = []
-    for name, p, count, (w, f, y) in zip(names, inclusion, counted[:n], drawn, strict=True):
+    for name, count, (w, f, y) in zip(names, counted[:n], drawn, strict=True):
         residual = y - mean_label - slope * (f - mean_here)
-        poisson.append((1 - p) * (w * residual / rows) ** 2)
         contributions.append((name, (slope * count * (f - mean_all) + w * residual) / rows))
     for name, count, f in zip(names_others, counted[n:], others, strict=True):
         contributions.append((name, slope * count * (f - mean_all) / rows))
     alike = effective_count(counted[:n])
     lost = alike / (alike - 2) if alike > 2 else 1.0  # mean and slope were fitted
-    here = lost * sum(poisson)
     imaginary = IMAGINARY / alike**2
     plain = sum(value**2 for _, value in contributions)
     return Fit(
@@ -105,6 +99,5 @@ def weighted_fit(
         weight=slope,
         variance=lost * plain + imaginary,
         plain=plain,
-        here=here + imaginary * (1 - n / rows),
         contributions=contributions,
     )

@@ -55,8 +55,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
                 [answer.refused for answer in members if answer not in labelled],
             )
         )
-        interval, here = (rate.low, rate.high), (rate.low_here, rate.high_here)
-        return HumanRate(rate.rate, interval, here, len(members), len(labelled))
+        return HumanRate(rate.rate, (rate.low, rate.high), len(members), len(labelled))
 
     assert corrected_rates((run, JoinedLabels(labels))) == {
         "refusal_rate": expected(run),
@@ -196,7 +195,7 @@ def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
     assert numbers["judge"]["kappa"] == 1.0
     done = cli(*command, "--format", "json", "--confidence", ".99")
     wider = json.loads(done.out)["measures"]["refusal_rate"]
-    for estimate in ("raw", "prediction_powered", "these_answers"):
+    for estimate in ("raw", "prediction_powered"):
         assert wider[estimate]["rate"] == rate[estimate]["rate"]
         assert wider[estimate]["low"] < rate[estimate]["low"]
         assert wider[estimate]["high"] > rate[estimate]["high"]
@@ -283,7 +282,7 @@ def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_k
 ):
     label_by_judge(cli, run_rows, 20, "l.csv")
     command = ("correct", "l.csv", "--rows", run_rows)
-    plain = "measure answers labelled judge (raw) prediction-powered of these answers alone"
+    plain = "measure answers labelled judge (raw) prediction-powered"
     assert " ".join(cli(*command).out.splitlines()[0].split()) == plain
     # What the run's results say of the judge.
     about = {"judge_error": {"lines": [list(line) for line in ERRS_APART.lines]}}
@@ -296,7 +295,7 @@ def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_k
     known = "judge (raw) for prompts and judge and labels prediction-powered"
     assert known in " ".join(header.split())
     (harmful,) = (row for row in rows if row.startswith("harmful_refusal_rate  "))
-    assert len(re.findall(r"0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", harmful)) == 5
+    assert len(re.findall(r"0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", harmful)) == 4
 
 
 def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
+from refract.statistics.clusters import clustered_mean
 from refract.suites.protocols import CATALOGUES, followed
 from tests.builders import ROOT, SMALL_PARAMS, rate, suite_rows
 from tests.documents import blocks
@@ -82,7 +83,7 @@ class Greetings:
 
 
 PROTOCOLS = Greetings()
-WORDS = Measure("prompt_words", "none", "words asked", low=None, high=None, count="theirs:words")
+WORDS = Measure("prompt_words", "none", "words asked", high=20.0, count="theirs:words")
 
 
 def words(suite):
@@ -268,9 +269,9 @@ def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(inst
         "helpful": 10.5,
     }
     whole = found[""]
-    assert (whole.counts.n, whole.bounds, whole.with_judge) == (12, None, None)
-    # Student's t of twelve lengths of which each is a cluster.
-    assert whole.interval == pytest.approx((7.5 - 2.290858, 7.5 + 2.290858), abs=1e-5)
+    assert (whole.counts.n, whole.bounds, whole.with_judge) == (12, (7.5, 7.5), None)
+    expected = clustered_mean([words / 20 for words in range(2, 14)], range(12))
+    assert whole.interval == pytest.approx((20 * expected.low, 20 * expected.high))
     assert before.results()["metrics"]["s"]["prompt_words"] == 7.5
     row = rate_to_row(whole)
     assert (row["measure"], row["rate"]) == ("prompt_words", 7.5)
@@ -302,9 +303,11 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
          "'over_refusal_rate' would be two numbers"),
         ("theirs:words", "theirs:lost", lambda: evaluated(rows()),
          "count 'theirs:lost' cannot be imported"),
+        ("high=20.0", "high=None", lambda: check_definitions(SMALL_PARAMS),
+         "measure 'prompt_words' needs both ends of its range, low and high"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_taken_and_a_function_that_is_not_there_are_errors(
+def test_a_name_that_is_taken_and_a_function_or_a_range_that_is_not_there_are_errors(
     install, old, new, use, message
 ):
     install("theirs", POINTS, MODULE.replace(old, new))

@@ -39,7 +39,7 @@ SUITE = {
     },
 }
 DECISIONS = {
-    "other": {"confidence": 0.8, "interval": "prompts", "estimand": "these_prompts"},
+    "other": {"confidence": 0.8, "interval": "prompts"},
     "default": {},
 }
 
@@ -178,7 +178,6 @@ def test_refract_run_gives_the_same_rates(project, tmp_path):
     headline = next(
         rate for rate in by_stages(project, "m", "s") if rate.measure == HARMFUL_REFUSAL
     )
-    headline = headline.asked(settings.estimand)
     ends = estimate_text(headline.value, headline.shown, places=2)
     assert ends in " ".join(done.stdout.split())
     assert ends in " ".join(show.stdout.split())

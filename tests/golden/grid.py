@@ -108,7 +108,6 @@ def computed(folder: Path) -> Project:
             "over_refusal_rate": {"max": 0.05},
             "typos_fail_rate": {"max": 0.1},
         },
-        "max_unjudged": 0.1,
     }
     params["suites"]["beta"] |= {"judges": ["rules", "strings", "abstention"], "sample": 22}
     project.set_params(params)

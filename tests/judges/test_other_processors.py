@@ -15,7 +15,6 @@ import pytest
 
 from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_mcnemar
-from refract.statistics.proportions import hypergeometric_limits
 from tests.builders import ROOT
 from tests.judges.test_refusal_judge import answers
 
@@ -61,11 +60,6 @@ def test_verdicts_are_the_same_bytes_on_every_processor():
 @pytest.mark.parametrize("off", [-2e-17, 0.0, 7e-18, 3e-15])
 def test_halves_are_rounded_alike_whatever_a_library_makes_of_their_last_digits(off):
     assert rounded(0.03125 + off) == rounded(0.03125)
-
-
-def test_counts_that_meet_a_limit_exactly_give_the_limits_of_exact_arithmetic():
-    # 1 of 40 leaves exactly the tail of .025: a share of 1/40 is rejected
-    assert hypergeometric_limits(1, 1, 40) == (2 / 40, 1.0)
 
 
 def test_the_p_of_many_pairs_is_the_correctly_rounded_sum():

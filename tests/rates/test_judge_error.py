@@ -9,7 +9,6 @@ import pytest
 
 from refract.rates.judge_error import (
     JudgeError,
-    Prior,
     mixture_quantile,
     part_of,
     people_interval,
@@ -37,9 +36,8 @@ def alone(share, prompts="harmful", n=100):
     return SharePart(share, wilson(share * n, n), prompts, n=n)
 
 
-def of(error, part, these=False):
-    ends, limits = Interval(part.share, part.share), part.interval
-    return people_interval(error, [part], ends, limits, 0.95, these=these)
+def of(error, part):
+    return people_interval(error, [part], Interval(part.share, part.share), part.interval, 0.95)
 
 
 @pytest.mark.parametrize("people", [0.1, 0.5, 0.9])
@@ -79,32 +77,28 @@ def test_two_models_share_the_more_of_the_error_the_more_alike_they_refuse():
     assert shared_effects(0.0, 1.0) == shared_effects(0.02, 0.98) == shared_effects(1.0, 0.0) == 0.1
 
 
-def test_bounds_and_these_prompts_have_intervals_of_their_own():
+def test_bounds_have_intervals_of_their_own():
     plain = rate(
-        "harmful_refusal_rate", 50, 100, interval=wilson(50, 100), these=Interval(0.47, 0.52),
+        "harmful_refusal_rate", 50, 100, interval=wilson(50, 100),
         bounds=Interval(0.45, 0.6), outer=Interval(0.37, 0.69),
     )  # fmt: skip
     judged = with_judge_error(plain, VARIED, 0.95, ["harmful"]).with_judge
     part = alone(0.5)
 
-    def allowing(ends, limits, these=False):
-        return people_interval(VARIED, [part], ends, limits, 0.95, these=these)
+    def allowing(ends, limits):
+        return people_interval(VARIED, [part], ends, limits, 0.95)
 
-    exactly = Interval(0.5, 0.5)
-    assert judged.interval == allowing(exactly, plain.interval)
+    assert judged.interval == allowing(Interval(0.5, 0.5), plain.interval)
     assert judged.outer == allowing(plain.bounds, plain.outer)
-    assert judged.these == allowing(exactly, plain.these, these=True)
-    assert judged.these_outer == allowing(plain.bounds, plain.these_outer, these=True)
 
 
 def test_the_prior_says_how_far_the_next_source_may_lie_from_those_seen():
-    priors = [Prior(0.25), Prior(0.5), Prior(0.5, freedom=3), Prior(1.0)]
     widths = []
-    for prior in priors:
+    for prior in (0.25, 0.5, 1.0):
         low, high = of(JudgeError(ERRS_APART.lines, prior), alone(0.5))
         widths.append(high - low)
     assert widths == sorted(widths)
-    assert of(ERRS_APART, alone(0.5)) == of(JudgeError(ERRS_APART.lines, Prior(0.5)), alone(0.5))
+    assert of(ERRS_APART, alone(0.5)) == of(JudgeError(ERRS_APART.lines, 0.5), alone(0.5))
 
 
 def test_harmful_prompts_have_their_own_errors():
@@ -151,18 +145,6 @@ def test_a_measure_that_the_error_moves_in_an_unknown_way_says_so(name):
     assert with_judge_error(empty, ERRS_APART, 0.95, []) == empty
 
 
-def test_what_is_not_known_on_these_prompts_has_no_interval_there():
-    exact = Interval(0.5, 0.5)
-    plain = rate("harmful_refusal_rate", 50, 100, interval=wilson(50, 100), these=exact)
-    assert plain.asked("these_prompts").shown == exact
-    unknown = with_judge_error(plain, None, 0.95, ["harmful"]).asked("these_prompts")
-    assert (unknown.shown, unknown.interval) == (None, None)
-    known = with_judge_error(plain, ERRS_APART, 0.95, ["harmful"])
-    low, high = known.asked("these_prompts").shown
-    assert low < 0.46 < 0.54 < high
-    assert replace(plain, these=None).asked("these_prompts").shown is None
-
-
 def test_a_discrimination_is_of_the_errors_on_both_kinds_of_prompts():
     parts = [alone(0.7, "harmful"), replace(alone(0.1, "other"), sign=-1)]
     plain = rate("discrimination", 60, 200, value=0.6, interval=Interval(0.5, 0.7))
@@ -174,42 +156,40 @@ def test_a_discrimination_is_of_the_errors_on_both_kinds_of_prompts():
     assert found.value == 0.6
 
 
-# Parts of a measure as share, prompts, n and what differs besides; whether it is about these very
-# prompts; the limits around the estimate at .95, and around bounds of it at .9.
+# Parts of a measure as share, prompts, n and what differs besides; the limits around the estimate at
+# .95, and around bounds of it at .9.
 AS_COMPUTED = [
-    ([(0.7, "harmful", 60, {})], False, (0.65373891, 0.99617294), (0.63023469, 0.99997751)),
-    ([(0.1, "other", 60, {})], False, (0.02831315, 0.20331779), (0.00555691, 0.21447948)),
-    ([(0.4, "", 60, {})], False, (0.30028257, 0.59302509), (0.27782169, 0.60321150)),
-    ([(0.3, "harmful", 25, {})], True, (0.13236468, 0.59845505), (0.11499616, 0.60571078)),
+    ([(0.7, "harmful", 60, {})], (0.65373891, 0.99617294), (0.63023469, 0.99997751)),
+    ([(0.1, "other", 60, {})], (0.02831315, 0.20331779), (0.00555691, 0.21447948)),
+    ([(0.4, "", 60, {})], (0.30028257, 0.59302509), (0.27782169, 0.60321150)),
+    ([(0.3, "harmful", 25, {})], (0.15945961, 0.56882624), (0.13648149, 0.58007613)),
     (
-        [(0.6, "harmful", 40, {"certain": 0.25})], True,
-        (0.44315707, 0.84562230), (0.42380045, 0.85525699),
+        [(0.6, "harmful", 40, {"certain": 0.25})],
+        (0.46153393, 0.81969118), (0.43812762, 0.83102054),
     ),
     (
-        [(0.7, "harmful", 60, {}), (0.1, "other", 40, {"sign": -1})], True,
-        (0.51100396, 0.95124041), (0.49178768, 0.94640131),
+        [(0.7, "harmful", 60, {}), (0.1, "other", 40, {"sign": -1})],
+        (0.54333016, 0.90860642), (0.52060921, 0.91061039),
     ),
     (
-        [(0.5, "harmful", 60, {"shared": 0.0}), (0.6, "harmful", 60, {"sign": -1})], False,
+        [(0.5, "harmful", 60, {"shared": 0.0}), (0.6, "harmful", 60, {"sign": -1})],
         (-0.31104741, 0.02753016), (-0.33460011, 0.03941899),
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shares", "these", "around", "around_bounds"), AS_COMPUTED)
-def test_an_interval_for_prompts_and_judge_is_as_it_was_computed(
-    shares, these, around, around_bounds
-):
+@pytest.mark.parametrize(("shares", "around", "around_bounds"), AS_COMPUTED)
+def test_an_interval_for_prompts_and_judge_is_as_it_was_computed(shares, around, around_bounds):
     parts = []
     for share, prompts, n, more in shares:
         parts.append(SharePart(share, wilson(share * n, n), prompts, n=n, **more))
     value = sum(part.sign * part.share for part in parts)
     low, high = parts[0].interval if len(parts) == 1 else (value - 0.15, value + 0.12)
     ends, bounds = Interval(value, value), Interval(value - 0.05, value + 0.04)
-    found = people_interval(VARIED, parts, ends, Interval(low, high), 0.95, these=these)
+    found = people_interval(VARIED, parts, ends, Interval(low, high), 0.95)
     assert found == pytest.approx(around, abs=1e-7)
     outer = Interval(low - 0.02, high + 0.01)
-    found = people_interval(VARIED, parts, bounds, outer, 0.9, these=these)
+    found = people_interval(VARIED, parts, bounds, outer, 0.9)
     assert found == pytest.approx(around_bounds, abs=1e-7)
 
 

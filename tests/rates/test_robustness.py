@@ -179,7 +179,6 @@ def test_answers_that_are_missing_could_have_changed():
         0.25,
         "inconclusive",
     )
-    assert headline(robustness_table(rows, max_unjudged=0.25))["decision"] == "met"
     # An injection that did not reach the model tested nothing, and leaves nothing open.
     rows = compared("a", False, n=90) + compared("a", None, n=30)
     found = headline(robustness_table(rows))

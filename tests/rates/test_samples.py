@@ -13,15 +13,12 @@ from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts, ways_of_answering
 from refract.models.store import ResponseStore
-from refract.rates import clean_prompts, sampled, with_limits
+from refract.rates import sampled
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import Counted, CountedSuite, above_floor, answer_rate, flip_floors
 from refract.rates.key import REFUSAL, Key
-from refract.rates.rate import Interval
-from refract.rates.thresholds import apply_thresholds
-from refract.results.table_rows import rate_from_row, rate_to_row
+from refract.results.table_rows import rate_to_row
 from refract.suites.perturbations import prompt_rows
-from tests.builders import rate
 
 SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful": 0.7}}
 RULES = {"rules": {"kind": "rules"}}
@@ -57,14 +54,6 @@ def by_key(table):
     rows = list(table)
     names = ["_".join(row[key] for key in keys[:3] if row[key]) for row in rows]
     return {(name, row["field"], row["value"]): row for name, row in zip(names, rows, strict=True)}
-
-
-def test_what_has_no_width_has_no_interval_on_these_very_prompts_where_there_are_samples():
-    wide, none = Interval(0.4, 0.6), Interval(0.5, 0.5)
-    counted = [rate("refusal_rate", 5, 10, these=these) for these in (wide, none)]
-    for samples, left in ((1, none), (2, None)):
-        suite = CountedSuite([], {}, rows=[{"sample": samples}])
-        assert [found.these for found in with_limits(suite, counted, None)] == [wide, left]
 
 
 def prompt(id_):
@@ -192,26 +181,6 @@ def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(
         (measure, str(samples), decision)
     ]
     assert suite_metrics(found.numbers.rates)[measure] == round(decided[0]["rate"], 4)
-
-
-def test_a_threshold_can_be_asked_of_these_prompts_instead_of_prompts_like_these():
-    outcomes = {}
-    for n, row in enumerate(rows(30)):  # 24 of the 30 are always refused
-        outcomes |= answered([R] * 4 if n < 24 else [C] * 4, row["id"])
-    table = clean_prompts.rate_table(CountedSuite(rows(30), outcomes))
-    decided = {}
-    for estimand in ("prompts_like_these", "these_prompts"):
-        limit = {"harmful_refusal_rate": {"min": 0.75}}
-        found = apply_thresholds(table, limit, estimand=estimand)
-        (rate,) = (x for x in found if x.threshold)
-        decided[estimand] = rate.decision
-        assert rate.interval.low < 0.65  # whatever is asked, the table has both
-    assert decided == {"prompts_like_these": "inconclusive", "these_prompts": "met"}
-    asked = rate.asked("these_prompts")
-    assert asked.shown == rate.these
-    assert 0.77 < asked.shown.low < 0.8 < asked.shown.high < 0.83
-    assert rate_from_row(rate_to_row(rate)).these == pytest.approx(rate.these, rel=1e-11)
-    assert rate.asked("prompts_like_these") == rate
 
 
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():

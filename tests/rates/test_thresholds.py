@@ -14,7 +14,6 @@ from refract.rates.thresholds import (
     explained,
     hidden_by_unjudged,
     threshold_warnings,
-    unjudged_share,
 )
 from refract.report.wording import plain_estimate, short_text
 from tests.builders import rate
@@ -45,24 +44,15 @@ def test_the_limit_is_met_where_the_whole_interval_is_on_its_side(threshold, int
     assert str(threshold) == (">= 0.8" if threshold is LEAST else "<= 0.2")
 
 
-def test_the_share_that_is_not_known_counts_unjudged_answers_and_untested_prompts():
-    untested = {"clean_not_judged": 7, "not_injected": 5, "not_answered": 2, "not_compared": 1}
-    assert unjudged_share(Counts(3, 6, excluded=unjudged(1))) == 1 / 7
-    assert unjudged_share(Counts(3, 6, excluded=unjudged(1), untested=untested)) == 4 / 10
-    assert unjudged_share(Counts(0, 0)) == 0.0
-
-
-def test_unjudged_answers_decide_at_their_worst_unless_they_are_few_enough():
+def test_unjudged_answers_decide_at_their_worst():
     found = rate(
         "rate", 90, 100, excluded=unjudged(25), interval=Interval(0.85, 0.95),
         outer=Interval(0.65, 0.97),
     )  # fmt: skip
     assert decided(found, LEAST).decision == "inconclusive"
-    assert decided(found, LEAST, 0.19).decision == "inconclusive"
     said = "25 answers not judged, with which it could be [0.6500, 0.9700]"
     assert explained(decided(found, LEAST)).endswith(said)
-    assert decided(found, LEAST, 0.2).decision == "met"
-    assert decided(replace(found, counts=Counts(0, 0)), LEAST, 0.2).decision == "inconclusive"
+    assert decided(replace(found, counts=Counts(0, 0)), LEAST).decision == "inconclusive"
 
 
 def test_a_noise_floor_goes_before_the_judges_error_and_that_before_prompts_alone():
@@ -102,24 +92,12 @@ def test_missed_and_undecided_thresholds_have_a_line_each():
     ]
 
 
-def test_a_threshold_is_for_the_rate_over_all_and_asks_about_one_kind_of_prompts():
-    overall = rate(
-        "x", 8, 10, interval=Interval(0.5, 0.95), outer=Interval(0.5, 0.95),
-        bounds=Interval(0.8, 0.8), these=Interval(0.8, 0.8),
-    )  # fmt: skip
+def test_a_threshold_is_for_the_rate_over_all():
+    overall = rate("x", 8, 10, interval=Interval(0.5, 0.95), outer=Interval(0.5, 0.95))
     group = rate("x", 8, 10, "field=value", outer=Interval(0.8, 0.9))
     limits = {"x": {"min": 0.8}}
     found = apply_thresholds([group, overall], limits)
     assert [(x.decision, x.threshold) for x in found] == [(None, None), ("inconclusive", LEAST)]
-    here = apply_thresholds([overall], limits, estimand="these_prompts")
-    assert (here[0].decision, here[0].interval) == ("met", overall.interval)
-
-
-def test_on_these_very_prompts_the_bounds_are_as_far_apart_as_the_samples_noise_makes_them():
-    found = rate("x", 8, 10, bounds=Interval(0.7, 0.9), these=Interval(0.75, 0.9))
-    assert found.these_outer == pytest.approx((0.65, 1.0))
-    assert replace(found, bounds=None).these_outer == found.these
-    assert replace(found, these=None).these_outer is None
 
 
 def test_what_labels_leave_outside_their_interval_is_said_to_be_the_judges_count():

@@ -90,7 +90,7 @@ def rates(draw: st.DrawFn) -> Rate:
         labels=labels,
     )
     above = st.builds(AboveFloor, FLOATS, INTERVALS, INTERVALS)
-    judged = st.builds(WithJudge, INTERVALS.filter(bool), INTERVALS, INTERVALS)
+    judged = st.builds(WithJudge, INTERVALS.filter(bool), INTERVALS)
     threshold = draw(st.none() | st.builds(Threshold, st.sampled_from(["min", "max"]), FLOATS))
     decisions = st.sampled_from(["met", "missed", "inconclusive"])
     some = st.none() | FLOATS
@@ -109,7 +109,6 @@ def rates(draw: st.DrawFn) -> Rate:
         threshold=threshold,
         decision=draw(decisions) if threshold else None,
         clustered_by=draw(TEXTS),
-        these=draw(INTERVALS),
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
-from refract.statistics.proportions import hypergeometric_limits, wilson
+from refract.statistics.proportions import wilson
 
 
 def test_the_prediction_powered_rate_is_that_of_the_reference_package():
@@ -17,25 +17,6 @@ def test_the_prediction_powered_rate_is_that_of_the_reference_package():
     # ppi-python 0.2.3: ppi_mean_pointestimate, and ppi_mean_ci with alpha=.05
     assert result.rate == pytest.approx(0.31371301, abs=5e-9)
     assert (result.low, result.high) == pytest.approx((0.26540724, 0.36201878), abs=3e-3)
-
-
-@pytest.mark.parametrize(
-    ("positives", "drawn", "size", "limits"),
-    [
-        (0, 6, 7, (0, 1)),  # one positive of seven is missed by six with a chance of 1/7
-        (6, 6, 7, (6, 7)),
-        (0, 60, 61, (0, 0)),  # missed with 1/61, which is below .025
-        (0, 39, 40, (0, 0)),  # missed with 1/40, which is .025 and not above it
-        (3, 3, 3, (3, 3)),
-        (0, 10, 100, (0, 29)),  # C(71, 10)/C(100, 10) = .0254, C(70, 10)/C(100, 10) = .0229
-    ],
-)
-def test_the_limits_of_a_finite_number_of_rows_are_the_exact_ones(positives, drawn, size, limits):
-    assert hypergeometric_limits(positives, drawn, size) == pytest.approx(
-        [x / size for x in limits]
-    )
-    other = hypergeometric_limits(drawn - positives, drawn, size)
-    assert other == pytest.approx([1 - limits[1] / size, 1 - limits[0] / size])
 
 
 def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_varies():
@@ -153,20 +134,6 @@ def test_a_corrected_difference_needs_two_clusters(names):
     one = Sample([1, 0, 1, 0], [1, 0, 0, 0], [1, 0], names, names[::2])
     other = Sample([1, 1, 1, 0], [1, 1, 0, 0], [0, 0], names, names[::2])
     assert (prediction_powered_difference(one, other) is None) == (names == "aaaa")
-
-
-def test_the_limits_of_these_rows_are_those_of_each_verdict_put_together():
-    human, judged = [True] * 9 + [False] * 15, [True] * 7 + [False] * 2 + [True] * 3 + [False] * 12
-    found = prediction_powered(Sample(human, judged, [True] * 6 + [False] * 20), 0.9)
-    yes, no = hypergeometric_limits(7, 10, 16, 0.9), hypergeometric_limits(2, 14, 34, 0.9)
-    centre = 16 / 50 * 0.7 + 34 / 50 * 2 / 14
-    below = (16 / 50 * (0.7 - yes.low)) ** 2 + (34 / 50 * (2 / 14 - no.low)) ** 2
-    above = (16 / 50 * (yes.high - 0.7)) ** 2 + (34 / 50 * (no.high - 2 / 14)) ** 2
-    assert found.low_here == pytest.approx(max(9 / 50, centre - below**0.5))
-    assert found.high_here == pytest.approx(min(35 / 50, centre + above**0.5))
-    # Of a verdict that no label has, the share of all labels is taken; all may be either.
-    found = prediction_powered(Sample([True, False], [True, True], [False] * 8))
-    assert (found.low_here, found.high_here) == (0.1, 0.9)
 
 
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)

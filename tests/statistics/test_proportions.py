@@ -13,9 +13,7 @@ from refract.statistics.proportions import (
     all_of_k,
     any_of_k,
     changes_in_k,
-    difference_of_means,
     effective_n,
-    mean_of_samples,
     proportion,
     settled,
     wilson,
@@ -83,33 +81,6 @@ def test_they_are_the_shares_of_all_choices_of_k_samples(given_):
     assert changes_in_k(positives, n, k) == pytest.approx(unlike / len(choices))
 
 
-def test_the_mean_on_these_prompts_is_exact_with_one_answer_each_and_has_their_noise_with_more():
-    assert mean_of_samples([]) is None
-    assert mean_of_samples([[1.0], [0.0], [1.0], [1.0]]) == (0.75, 0.75, 0.75)
-    # Alike within prompts: hardly any noise. Alike over prompts: that of as many independent answers.
-    stable = mean_of_samples([[1.0] * 4] * 20 + [[0.0] * 4] * 20)
-    coin = mean_of_samples([[1.0, 0.0] * 2] * 40)
-    independent = wilson(80, 160)
-    assert stable.high - stable.low < (coin.high - coin.low) / 4
-    assert coin.high - coin.low == pytest.approx(independent.high - independent.low, rel=0.2)
-    none = mean_of_samples([[0.0] * 4] * 40)
-    assert none.low == 0
-    assert none.high == pytest.approx(wilson(0, 160).high, rel=0.05)
-
-
-def test_the_noise_of_samples_is_that_of_strata_with_half_of_a_variance_in_an_imaginary_one():
-    prompts = [[1.0, 0.0, 1.0], [0.0, 0.0], [1.0], [1.0, 1.0, 0.0, 0.0]]
-    found = mean_of_samples(prompts, 0.9)
-    # s²/m is 1/9, 0 and 1/12; the prompt with one sample has their mean variance, and m = 9/3 here.
-    variances = [1 / 3 / 3, 0.0, 1 / 3 / 4]
-    single = (1 / 3 + 0 + 1 / 3) / 3
-    noise = sum(variances) + single + 3 / 9 / 2
-    value = (2 / 3 + 0 + 1 + 1 / 2) / 4
-    centre = (4 * value + 0.5) / 5
-    effective = centre * (1 - centre) * 16 / noise
-    assert found == pytest.approx((value, *wilson(value * effective, effective, 0.9)))
-
-
 def test_what_differs_behind_the_twelfth_digit_is_one_number():
     assert settled(0.03125000000000001) == 0.03125
     assert settled(0.123456789012) == 0.123456789012
@@ -122,9 +93,3 @@ def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
 
 def test_an_interval_of_all_says_as_much_as_a_thousandth_of_an_answer():
     assert effective_n(0.5, 0.0, 1.0) == 1e-3
-
-
-def test_a_difference_of_means_has_newcombes_interval():
-    # Newcombe 1998, Statistics in Medicine 17:873, table II, method 10
-    found = difference_of_means(proportion(56, 70), proportion(48, 80))
-    assert found == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)

@@ -99,7 +99,6 @@ def interval_table(
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both intervals."""
     rows, marks, suites = [], "", []
-    several_answers = False
     for suite, model, measure in product(view.deciding, view.models, measures):
         overall = view.overall.get((suite, model), {})
         for judge in ("", *view.judges):
@@ -119,16 +118,10 @@ def interval_table(
                 "Answers": rate.counts.n,
                 "Rate, prompts": f"{estimate} {mark}".strip(),
                 "Prompts and judge": MISSING,
-                "These prompts": interval_text(rate.these, "", places) or MISSING,
             }
             if judged:
                 row["Prompts and judge"] = interval_text(judged.interval, "", places)
             rows.append(row)
-            # One answer to each prompt has no noise of its own.
-            several_answers |= rate.these is not None and rate.these.low < rate.these.high
-    if not several_answers:
-        for row in rows:
-            del row["These prompts"]
     notes = [f"{text}." for text in (*mark_notes(marks), *sample_notes(suites, view.draws))]
     notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
