@@ -230,8 +230,11 @@ class PromptMeans(NamedTuple):
     def estimates(
         self, confidence: float
     ) -> tuple[Clustered | None, Clustered | None, Clustered | None]:
-        """Their mean, and that at the least and at the most which the unknown allow."""
+        """Their mean, and that at the least and at the most which the unknown allow; of means
+        without ends the mean alone."""
         mean = self.sample.mean(confidence)
+        if not self.lowest:
+            return mean, None, None
         if self.lowest == self.known == self.highest:
             return mean, mean, mean
         lower = clustered_mean(self.lowest, self.clusters, confidence)
