@@ -84,7 +84,7 @@ def measured(
 ) -> dict[str, Measured]:
     """Judges on labelled pairs, by judge. ``truth`` is what the label of each pair means among
     ``LABELS``; scores are of the first ``own`` pairs (None: all)."""
-    found = {}
+    by_judge = {}
     for name, verdicts in judge_pairs(pairs, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
         version = judges[name].version
@@ -92,8 +92,8 @@ def measured(
             name, version, pairs, truth, labels, partial, confidence=confidence
         )
         scores = score_labels(truth[:own], labels[:own], partial, confidence)
-        found[name] = Measured(labels, scores, entries)
-    return found
+        by_judge[name] = Measured(labels, scores, entries)
+    return by_judge
 
 
 def validate(

@@ -371,10 +371,9 @@ def people_interval(
     find."""
     if len(parts) == 1:
         return _of_share(error, parts[0], ends, limits, confidence)
-    found = []
-    for end, limit, upper in zip(ends, limits, (False, True), strict=True):
-        found.append(_limit(error, tuple(parts), end, limit, confidence, upper))
-    return Interval(*found)
+    low = _limit(error, tuple(parts), ends.low, limits.low, confidence, upper=False)
+    high = _limit(error, tuple(parts), ends.high, limits.high, confidence, upper=True)
+    return Interval(low, high)
 
 
 def labelled_interval(
@@ -409,11 +408,11 @@ def _of_share(
 ) -> Interval:
     """:func:`people_interval` of one share by quadrature."""
     chances = (1 - confidence) / 2, (1 + confidence) / 2
-    found = []
+    people = []
     for end, limit, chance in zip(ends, limits, chances, strict=True):
         share = found_towards(limit, end, part, confidence)
-        found.append(_limit_alone(error, part.prompts, share, chance, labels))
-    return _no_narrower(Interval(*found), limits)
+        people.append(_limit_alone(error, part.prompts, share, chance, labels))
+    return _no_narrower(Interval(*people), limits)
 
 
 def _no_narrower(interval: Interval, prompts: Interval) -> Interval:
