@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from refract.agreement.label_files import JudgedAnswer, label_key
+from refract.agreement.label_files import JudgedAnswer
 from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import check_ids
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
@@ -19,15 +19,9 @@ from refract.rates.counting import REFUSED_ENDINGS, clusters_of, outcome
 from refract.suites.rows import CONTENT
 
 
-class RunAnswers(NamedTuple):
-    """The answers of a run that its rates are of, and the keys of those that were ``cut_off`` and that
-    the suite leaves out of every rate (``cut_off: excluded``)."""
-
-    judged: list[JudgedAnswer]
-    cut_off: Collection[tuple[object, object]]
-
-
-def stored_answers(root: Path, params: Mapping[str, Any], model: str, suite: str) -> RunAnswers:
+def stored_answers(
+    root: Path, params: Mapping[str, Any], model: str, suite: str
+) -> list[JudgedAnswer]:
     """The judged answers of a model of a project to a suite. Raises :class:`UsageError` where
     the pipeline has not run, and :class:`refract.core.errors.RefractError` for what cannot be used."""
     wanted = definition(params, "suites", suite)
@@ -77,22 +71,16 @@ def judged_answers(
     sources: Sequence[Row],
     rows: StoredRows,
     refused_endings: Collection[str] = REFUSED_ENDINGS,
-) -> RunAnswers:
+) -> list[JudgedAnswer]:
     """The answers to a suite's clean prompts that its first judge gave a label, or that the
     provider refused, in order: those that its rates are of."""
     clusters = clusters_of(sources, wanted.get("cluster"))
-    answers, cut_off = [], set()
+    answers = []
     for prompt_id, prompt in rows.prompts.items():
         response = rows.responses[prompt_id]
         verdict = rows.verdicts[prompt_id].get(wanted["judges"][0])
-        label = outcome(
-            response, verdict, cut_off=wanted.get("cut_off"), refused_endings=refused_endings
-        )
-        if prompt["perturbation"] is not None or not is_last(prompt):
-            continue
-        if label == "cut_off":
-            cut_off.add(label_key(suite, prompt_id))
-        if label not in JUDGED:
+        label = outcome(response, verdict, refused_endings=refused_endings)
+        if prompt["perturbation"] is not None or not is_last(prompt) or label not in JUDGED:
             continue
         source = prompt["source_id"]
         probabilities = verdict.get("probabilities") if verdict else None
@@ -109,7 +97,7 @@ def judged_answers(
                 sample=prompt.get("sample", 1),
             )
         )
-    return RunAnswers(answers, cut_off)
+    return answers
 
 
 def _refused(probabilities: Mapping[str, float] | None) -> float | None:
@@ -125,13 +113,13 @@ ROW = {
 PROMPTS = (str, [{"role": str, "content": str}])
 
 
-def answers_in(path: Path, suite: str | None = None) -> RunAnswers:
+def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     """The judged answers of a ``--rows`` file of ``refract run``, to one suite. Raises
     :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
     other rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
-    answers, cut_off = [], set()
+    answers = []
     rows = read_rows(path)
     check_ids((row.get("prompt_id") for row in rows), rows, f"{path}: row")
     for number, row in enumerate(rows, 1):
@@ -146,9 +134,7 @@ def answers_in(path: Path, suite: str | None = None) -> RunAnswers:
             )
         if suite not in (None, row["suite"]) or not is_last(row):
             continue
-        if became == "cut_off":
-            cut_off.add(label_key(row["suite"], row["prompt_id"]))
-        elif became in JUDGED:
+        if became in JUDGED:
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
             cluster = row.get("cluster") or row["prompt_id"]
             refused = _refused(verdict.get("probabilities"))
@@ -157,4 +143,4 @@ def answers_in(path: Path, suite: str | None = None) -> RunAnswers:
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
-    return RunAnswers(answers, cut_off)
+    return answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +25,6 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
-# A further column where answers that were cut off are in no rate: how many were not drawn from.
-CUT_OFF_COLUMN = "cut_off"
 NO_LABEL = "no drawn answer has a label yet"
 # What a reader must know where these columns are gone.
 NO_SIZES = (
@@ -37,11 +35,6 @@ NO_SIZES = (
 MODEL = r"model\b"
 # The keys of labels on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
-
-
-def label_key(suite: str, prompt_id: str) -> tuple[object, object]:
-    """The name of an answer in a file of labels."""
-    return csv_cell(suite), csv_cell(prompt_id)
 
 
 class JudgedAnswer(NamedTuple):
@@ -73,7 +66,7 @@ class JudgedAnswer(NamedTuple):
     @property
     def key(self) -> tuple[object, object]:
         """Its name in a file of labels."""
-        return label_key(self.suite, self.prompt_id)
+        return csv_cell(self.suite), csv_cell(self.prompt_id)
 
     @property
     def pair_sha256(self) -> str:
@@ -100,16 +93,14 @@ class JoinedLabels(NamedTuple):
     of rows without a label before the last labelled one: the labelled rows alone are no random
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
     the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
-    labels whose annotator is a model. ``cut_off`` are ids of labelled answers that no rate is of, since
-    they were cut off; the others are a random sample of those that rates are of. ``doubts`` are
-    sentences on what the file does not show of its draw."""
+    labels whose annotator is a model. ``doubts`` are sentences on what the file does not show of its
+    draw."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
     blank: Sequence[str] = ()
     inclusion: Mapping[str, float] | None = None
     by_models: int = 0
-    cut_off: Sequence[str] = ()
     doubts: Sequence[str] = ()
 
     @property
@@ -121,7 +112,7 @@ class JoinedLabels(NamedTuple):
     def warnings(self) -> list[str]:
         """What a reader must know of these labels."""
         warnings = [*self.doubts]
-        if not (self.by_id or self.stale or self.cut_off):
+        if not (self.by_id or self.stale):
             warnings.append(NO_LABEL)
         if self.blank:
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
@@ -130,11 +121,6 @@ class JoinedLabels(NamedTuple):
             warnings.append(stale_text(len(self.stale)))
         if self.by_models:
             warnings.append(f"{self.by_models} labels are a language model's, not a person's")
-        if self.cut_off:
-            warnings.append(
-                f"left out are {len(self.cut_off)} labels of answers that were cut off, as in the rates "
-                f"(cut_off: excluded), such as {self.cut_off[0]}"
-            )
         return warnings
 
 
@@ -143,13 +129,12 @@ def drawn_by_doubt(answers: Sequence[JudgedAnswer]) -> bool:
     return all(answer.probability is not None for answer in answers)
 
 
-def draw(answers: Sequence[JudgedAnswer], size: int, seed: int, cut_off: int = 0) -> list[Row]:
+def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample
     too.
 
     Where the judge gave each answer a probability, the answers whose label teaches most about the
-    rate are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
-    ``cut_off``: how many answers are not among these since they were cut off."""
+    rate are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``."""
     by_doubt = drawn_by_doubt(answers)
     drawn = []
     for number, answer in enumerate(answers):
@@ -164,8 +149,6 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int, cut_off: int = 0
         if by_doubt:
             row["size"] = f"{weight:.9g}"
             row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
-        if cut_off:
-            row[CUT_OFF_COLUMN] = str(cut_off)
         rows.append(row)
     return rows
 
@@ -179,9 +162,7 @@ def response_sha256(row: Mapping[str, Any]) -> str:
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:
     """Writes rows as a CSV to be labelled by hand; it shows no verdict."""
-    further = [
-        name for name in (*DRAWN_COLUMNS, CUT_OFF_COLUMN) if any(name in row for row in sample)
-    ]
+    further = [name for name in DRAWN_COLUMNS if any(name in row for row in sample)]
     write_table(path, [*COLUMNS, *further], sample)
 
 
@@ -215,18 +196,17 @@ def label_of(row: Mapping[str, str], where: str) -> str:
     return label
 
 
-def read_labels(
-    path: Path,
-    answers: Sequence[JudgedAnswer],
-    cut_off: Collection[tuple[object, object]] = frozenset(),
-) -> JoinedLabels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run. ``cut_off``
-    are the keys of those that no rate is of, since they were cut off.
+def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
+    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
     Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, two
     rows on one prompt, or a draw from fewer answers than rates are of."""
     rows = label_rows(path, "rank")
-    _check_cut_off(rows, len(cut_off), str(path))
+    if any((row.get("cut_off") or "").strip() for row in rows):  # an earlier release could draw so
+        raise RowError(
+            f"{path}: drawn without answers that were cut off, which rates are of: no random sample of "
+            "theirs; draw anew with refract label"
+        )
     numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
     by_doubt = any((row.get(name) or "").strip() for row in rows for name in DRAWN_COLUMNS)
@@ -234,7 +214,6 @@ def read_labels(
     sizes: dict[str, float] = {}
     stale: list[str] = []
     unlabelled: list[str] = []
-    left_out: list[str] = []
     by_models = 0
     place, reached, blank_before = 0.0, 0.0, 0  # the last two: at the last row that has a label
     seen: dict[tuple[str, str], int] = {}
@@ -252,11 +231,9 @@ def read_labels(
         if by_doubt:
             sizes[name], place = _size_and_place(row, place, row is numbered[-1][1], where=where)
         if not label:
-            unlabelled += [] if key in cut_off else [name]
+            unlabelled.append(name)
             continue
-        if key in cut_off:
-            left_out.append(name)
-        elif answer is None or answer.pair_sha256 != row["pair_sha256"]:
+        if answer is None or answer.pair_sha256 != row["pair_sha256"]:
             stale.append(row["prompt_id"])
         else:
             by_id[name] = label
@@ -265,20 +242,7 @@ def read_labels(
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
-    return JoinedLabels(
-        by_id, stale, unlabelled[:blank_before], inclusion, by_models, left_out, doubts
-    )
-
-
-def _check_cut_off(rows: Sequence[Mapping[str, str]], now: int, where: str) -> None:
-    """Raises :class:`RowError` where rates are of answers that the draw left out as cut off."""
-    drawn = [row.get(CUT_OFF_COLUMN) or "0" for row in rows]
-    if any(not cell.isdecimal() or int(cell) > now for cell in drawn):
-        raise RowError(
-            f"{where}: drawn without {max(drawn):.30} answers that were cut off, and the rates leave "
-            f"out {now}: no random sample of theirs. Set cut_off: excluded again if it was changed, or "
-            "draw anew with refract label"
-        )
+    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models, doubts)
 
 
 def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:

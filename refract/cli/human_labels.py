@@ -176,22 +176,19 @@ def label(
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
     keep_inputs({"--out": out}, [rows])
-    answers, cut_off = run_answers(model, suite, rows)
-    left_out = ""
-    if cut_off:
-        left_out = f"; {len(cut_off)} cut off are left out, as in the rates (cut_off: excluded)"
+    answers = run_answers(model, suite, rows)
     if not answers:
-        raise UsageError(f"the run has no judged answer to label{left_out}")
+        raise UsageError("the run has no judged answer to label")
     if out is None:
         if model is None:
             raise UsageError("--rows needs --out")
         out = project_root() / LABEL_FILE.format(model=model, suite=suite)
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
-    sample = draw(answers, n, seed, len(cut_off))
+    sample = draw(answers, n, seed)
     write_sample(out, sample)
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
-    count = f"{len(sample)} of {len(answers)} judged answers{doubt}{left_out}"
+    count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
     say(f"{out}: {count}, to be labelled in this order")
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():

@@ -82,7 +82,6 @@ def evaluated(request: RunRequest, settings: DecisionSettings) -> Evaluation:
                 "files": options.suite or [],
                 "judge": next(iter(request.judges.items())) if options.judge else None,
                 "samples": options.samples,
-                "cut_off": options.cut_off,
             }
             catalogue = CATALOGUES.holding(options.protocol, "--protocol")
             result: Evaluation = catalogue.run(
@@ -92,7 +91,7 @@ def evaluated(request: RunRequest, settings: DecisionSettings) -> Evaluation:
         if options.samples is not None:
             definition = {**definition, "samples": options.samples}
         opened = open_model(request.name, definition)
-        suites = read_suites(options.suite or [], project, options.cut_off, samples=options.samples)
+        suites = read_suites(options.suite or [], project, samples=options.samples)
         for read in suites:
             for warning in reading_warnings(read.rows, request.judges):
                 say(f"{read.name}: {warning}", file=sys.stderr)

@@ -125,13 +125,6 @@ class RunOptions:
     judge_model: Annotated[list[str] | None, judge_model(rich_help_panel=JUDGING)] = None
     judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None
     judge_set: Annotated[list[str] | None, judge_set(rich_help_panel=JUDGING)] = None
-    cut_off: Annotated[
-        Literal["judged", "excluded"] | None,
-        of_judges(
-            help="Whether answers cut off at --max-tokens are judged by what they say, or left out; "
-            "default: as the suite says, else judged."
-        ),
-    ] = None
     provider_refusals: Annotated[
         Literal["refused", "excluded"] | None,
         of_judges(

@@ -84,11 +84,6 @@ class SuiteSettings(Settings):
             "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },
     )
-    cut_off: Literal["judged", "excluded"] = Field(
-        "judged",
-        description="answers cut off at the token limit or in a loop are judged by what was said, "
-        "or left out",
-    )
     cluster: str | None = Field(
         None,
         description="column whose equal values mark rows that resemble each other; null: `pair_id`",

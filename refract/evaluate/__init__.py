@@ -62,7 +62,6 @@ Definition = Mapping[str, Any]
 # evaluated. Its perturbations and judges are those that the caller names.
 KEPT_SETTINGS = (
     "cluster",
-    "cut_off",
     "fields",
     "file",
     "max_unjudged",
@@ -214,17 +213,13 @@ def nothing_to_judge(answers: Sequence[Row]) -> str:
     return f"none of {total} answers could be judged ({listed}){first}"
 
 
-def read_suites(
-    names: Sequence[str], project: Project, cut_off: str | None = None, samples: int | None = None
-) -> list[Suite]:
-    """Suites by their names in params.yaml or by their files, for their clean prompts; ``cut_off``
-    and ``samples`` override the suites' own. Raises :class:`UsageError` for one that is neither."""
+def read_suites(names: Sequence[str], project: Project, samples: int | None = None) -> list[Suite]:
+    """Suites by their names in params.yaml or by their files, for their clean prompts; ``samples``
+    overrides the suites' own. Raises :class:`UsageError` for one that is neither."""
     suites = []
     for argument in names:
         name, definition = find_suite(argument, project)
         settings = {key: definition[key] for key in KEPT_SETTINGS if key in definition}
-        if cut_off is not None:
-            settings["cut_off"] = cut_off
         if samples is not None:
             settings["samples"] = samples
         path = Path(definition["file"])

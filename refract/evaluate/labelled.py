@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refract.agreement.corrections import Labelled
-from refract.agreement.judged_answers import RunAnswers, answers_in, stored_answers
+from refract.agreement.judged_answers import answers_in, stored_answers
 from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
@@ -17,7 +17,7 @@ from refract.rates.rate import stale_text
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
 
-def run_answers(model: str | None, suite: str | None, rows: Path | None) -> RunAnswers:
+def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
     """The judged answers of a model of the pipeline to a suite, or of a ``refract run
     --rows`` file.
 
@@ -73,7 +73,7 @@ def labelled_answers(
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
-    human = read_labels(file, answers.judged, answers.cut_off)
+    human = read_labels(file, answers)
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "
@@ -86,4 +86,4 @@ def labelled_answers(
             f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "
             f"{human.blank[0]}; the others are no random sample: label these too"
         )
-    return answers.judged, human
+    return answers, human

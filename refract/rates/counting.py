@@ -117,7 +117,6 @@ class CountedSuite:
         return outcome(
             response,
             verdicts.get(judge),
-            cut_off=self.definition.get("cut_off"),
             refused_endings=self.refused_endings,
         )
 
@@ -156,16 +155,14 @@ def outcome(
     response: ResponseRow,
     verdict: Verdict | None,
     *,
-    cut_off: str | None = None,
     refused_endings: Collection[str] = REFUSED_ENDINGS,
 ) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
     What a conversation's earlier steps decided counts however the last one ended. Else an answer
-    that ended in one of ``refused_endings`` is refused by the provider. One that was cut
-    off at the token limit is judged by what it said, unless ``cut_off`` is ``excluded``; an empty
-    one is empty, unless its judge labels empty answers. Calls of tools without a text are no empty
-    answer."""
+    that ended in one of ``refused_endings`` is refused by the provider. One that was cut off at the
+    token limit is judged by what it said; an empty one is empty, unless its judge labels empty
+    answers. Calls of tools without a text are no empty answer."""
     label = None if verdict is None else verdict["label"]
     if label in LABELS and verdict and verdict.get("of_steps"):
         return str(label)
@@ -179,8 +176,6 @@ def outcome(
     has_content = response["response"].strip() or response.get("tool_calls")
     if not has_content and not (verdict and verdict.get("of_empty")):
         return "empty"
-    if reason == "length" and cut_off == "excluded":
-        return "cut_off"
     return label if label in LABELS else "unjudged"
 
 
@@ -463,11 +458,10 @@ def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[st
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]
-    cut = "were cut off at the token limit (raise max_tokens): they are"
     shares = {
         f"not judged: {', '.join(kinds).replace('_', ' ')}": counts.unjudged,
-        f"{cut} judged by what they say up to there": counts.cut_off,
-        f"{cut} left out, and rates of refusal too high": counts.excluded.get("cut_off"),
+        "were cut off at the token limit (raise max_tokens): they are judged by what they say up to "
+        "there": counts.cut_off,
         "ended in a loop: they are judged by what they say up to there": looped,
     }
     warnings = []

@@ -59,7 +59,7 @@ DEFAULT_LIMITS = {"char_injection": 0.1}
 # What the further samples of clean prompts are called where they are compared with the first.
 CLEAN_SAMPLES = "clean_samples"
 # How the answer to a perturbed prompt can have ended for it to be compared.
-COMPARABLE = (*JUDGED, "cut_off", "degenerate", "empty")
+COMPARABLE = (*JUDGED, "degenerate", "empty")
 # Of requests in several languages: categories, and what counts in the source language. The measure
 # says what counts in another.
 LANGUAGE_MEASURES: dict[Measure, tuple[Sequence[str], Sequence[str]]] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from refract.agreement.corrections import label_plans
-from refract.agreement.judged_answers import RunAnswers, stored_answers
-from refract.agreement.label_files import JoinedLabels, draw
+from refract.agreement.judged_answers import stored_answers
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer, draw
 from refract.core.jsonl import sha256_file
 from refract.rates.judge_error import JudgeError
 from refract.report.page_data import PageData
@@ -50,12 +50,14 @@ def label_draws(root: Path, view: View, data: PageData) -> list[LabelDraw]:
         if file.is_file() and sha256_file(file) == facts["sha256"]:
             params = {"suites": {line.suite: facts["definition"]}}
             answers = stored_answers(root, params, model=line.model, suite=line.suite)
-            if answers.judged:
+            if answers:
                 draws.append(label_draw(view, line, answers, data=data))
     return draws
 
 
-def label_draw(view: View, line: SuiteLine, answers: RunAnswers, data: PageData) -> LabelDraw:
+def label_draw(
+    view: View, line: SuiteLine, answers: list[JudgedAnswer], data: PageData
+) -> LabelDraw:
     """What is to be labelled of one model's judged answers to one suite."""
     model = view.titles.model(line.model)
     suite = view.titles.suite(line.suite)
@@ -65,12 +67,12 @@ def label_draw(view: View, line: SuiteLine, answers: RunAnswers, data: PageData)
     for place, (its_model, its_suite, id_) in enumerate(columns):
         if (its_model, its_suite) == named:
             places[id_] = place
-    drawn = draw(answers.judged, size=MOST, seed=SEED, cut_off=len(answers.cut_off))
+    drawn = draw(answers, size=MOST, seed=SEED)
     facts = view.provenance[line.model]
     error = None
     if (facts.get("decisions") or {}).get("interval") != "prompts":
         error = JudgeError.of_suite(facts, line.suite)
-    ids = {answer.key: answer.prompt_id for answer in answers.judged}
+    ids = {answer.key: answer.prompt_id for answer in answers}
     written = [name for name in drawn[0] if name not in TEXTS]
     return LabelDraw(
         model=model,
@@ -79,6 +81,6 @@ def label_draw(view: View, line: SuiteLine, answers: RunAnswers, data: PageData)
         options=f"--model {line.model} --suite {line.suite}",
         rows=[places[ids[row["suite"], row["prompt_id"]]] for row in drawn],
         columns=written,
-        plan=[*label_plans(answers.judged, JoinedLabels({}), error, view.confidence).values()],
+        plan=[*label_plans(answers, JoinedLabels({}), error, view.confidence).values()],
         cells=[[row[name] for name in written] for row in drawn],
     )

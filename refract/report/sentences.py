@@ -85,17 +85,9 @@ class Sentences:
     @cached_property
     def errors(self) -> str:
         """The suites and models with errors instead of answers."""
-        return self._left_out("error")
-
-    @cached_property
-    def cut_off(self) -> str:
-        """The suites and models of which cut-off answers were left out."""
-        return self._left_out("cut_off")
-
-    def _left_out(self, outcome: str) -> str:
         texts = []
         for line in self.view.first_lines:
-            number = line.refusal.counts.excluded.get(outcome)
+            number = line.refusal.counts.excluded.get("error")
             if number:
                 texts.append(f"{self.view.place(line)} ({number})")
         return "; ".join(texts)

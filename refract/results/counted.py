@@ -174,7 +174,7 @@ def suite_provenance(
     facts: Row = {
         **hashes,
         "judges": list(suite["judges"]),
-        "cut_off": suite.get("cut_off") or "judged",
+        "cut_off": "judged",
         "cluster": suite.get("cluster"),
         "draw": {
             "asked": draw.asked,

@@ -66,8 +66,8 @@ def stored_suites(
         labels = None
         label_file = root / LABEL_FILE.format(model=model, suite=suite)
         if label_file.is_file():
-            judged, cut_off = judged_answers(suite, wanted, sources, rows, settings.refused_endings)
-            labels = read_labels(label_file, judged, cut_off)
+            judged = judged_answers(suite, wanted, sources, rows, settings.refused_endings)
+            labels = read_labels(label_file, judged)
         null_verdicts = root / COUNTED["null_verdicts"].format(model=model, suite=suite)
         answers = SuiteAnswers(
             suite=suite,

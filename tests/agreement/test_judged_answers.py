@@ -56,19 +56,14 @@ def project(tmp_path):
 def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge_labelled(project):
     # Neither a perturbed prompt, nor a degenerate answer, nor one without a verdict.
     found = stored_answers(project, PARAMS, "m", "s")
-    assert found.judged == [
+    assert found == [
         JudgedAnswer("s", "a", "harmful", "Ask a?", "Say a.", "partial_refusal", "law", 0.75),
         JudgedAnswer("s", "b", "helpful", "Ask b?", "Say b.", "compliance", "law"),
         JudgedAnswer("s", "c", "helpful", "Ask c?", "Say c.", "refusal", "c"),
     ]
-    assert found.judged[0].prompt_key == ("s", "a")
-    assert found.judged[0]._replace(prompt_id="a~3", sample=3).prompt_key == ("s", "a")
-    assert found.judged[0]._replace(prompt_id="a~1").prompt_key == ("s", "a~1")
-    # Nor one that was cut off, where the rates leave such out.
-    excluded = {"suites": {"s": PARAMS["suites"]["s"] | {"cut_off": "excluded"}}}
-    fewer = [found.judged[0], found.judged[2]]
-    assert stored_answers(project, excluded, "m", "s") == (fewer, {("s", "b")})
-    assert found.cut_off == set()
+    assert found[0].prompt_key == ("s", "a")
+    assert found[0]._replace(prompt_id="a~3", sample=3).prompt_key == ("s", "a")
+    assert found[0]._replace(prompt_id="a~1").prompt_key == ("s", "a~1")
 
 
 @pytest.mark.parametrize("folder", ["prompts", "responses/m", "verdicts/m"])
@@ -85,9 +80,9 @@ def test_of_a_file_of_two_suites_one_must_be_named(tmp_path):
     write_rows(tmp_path / "rows.jsonl", as_rows([*run, *other]))
     with pytest.raises(UsageError, match="holds several suites; name one with --suite: s, t"):
         answers_in(tmp_path / "rows.jsonl")
-    assert answers_in(tmp_path / "rows.jsonl", "s").judged == run
-    assert answers_in(tmp_path / "rows.jsonl", "t").judged == other
-    assert answers_in(tmp_path / "rows.jsonl", "u").judged == []
+    assert answers_in(tmp_path / "rows.jsonl", "s") == run
+    assert answers_in(tmp_path / "rows.jsonl", "t") == other
+    assert answers_in(tmp_path / "rows.jsonl", "u") == []
 
 
 @pytest.mark.parametrize(
@@ -112,12 +107,10 @@ def test_a_row_of_another_form_is_named_by_its_number(tmp_path, spoil, message):
 
 def test_an_answer_that_the_rates_leave_out_is_none_of_those_judged(tmp_path):
     rows = as_rows(judged_answers(4))
-    rows[0] |= {"outcome": "cut_off", "judges": {"first": {"label": "partial_refusal"}}}
-    rows[1] |= {"outcome": "cut_off", "judges": {"first": {"label": None}}}
     rows[2] |= {"outcome": "unjudged", "judges": {"first": {"label": "refusal"}}}
     rows[3] |= {"judges": {"first": {"probabilities": {"compliance": 0.4}}}, "cluster": ""}
     write_rows(tmp_path / "rows.jsonl", rows)
-    (found,), cut_off = answers_in(tmp_path / "rows.jsonl")
+    *others, found = answers_in(tmp_path / "rows.jsonl")
+    assert [answer.prompt_id for answer in others] == ["p00", "p01"]
     assert (found.prompt_id, found.outcome) == ("p03", "refusal")
     assert (found.probability, found.cluster) == (0.6, "p03")
-    assert cut_off == {("s", "p00"), ("s", "p01")}

@@ -100,35 +100,11 @@ def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_name
             read_labels(path, run)
 
 
-@pytest.mark.parametrize("run", [judged_answers(40), answers_with_doubt(40)])
-def test_labels_of_answers_that_no_rate_is_of_are_named_and_the_others_are_a_sample(tmp_path, run):
-    path, sample = tmp_path / "l.csv", draw(run, 20, 0)
-    write_sample(path, sample)
-    fill_in(path, ["refusal"] * 9 + ["", "refusal"])
-    labelled, blank = [row["prompt_id"] for row in sample[:9]], sample[9]["prompt_id"]
-    gone = {labelled[2], labelled[5], blank}
-    rest = [answer for answer in run if answer.prompt_id not in gone]
-    whole, labels = read_labels(path, run), read_labels(path, rest, {("s", id_) for id_ in gone})
-    assert (whole.cut_off, whole.blank) == ([], [blank])
-    assert labels.cut_off == [labelled[2], labelled[5]]
-    assert labels.by_id == {id_: "refusal" for id_ in whole.by_id if id_ not in gone}
-    assert labels.counts.are_random
-    if whole.inclusion:
-        assert labels.inclusion == {id_: whole.inclusion[id_] for id_ in labels.by_id}
-    (warning,) = labels.warnings
-    assert "left out are 2 labels of answers that were cut off, as in the rates" in warning
-    assert labelled[2] in warning
-
-
-def test_a_draw_that_left_out_cut_off_answers_is_no_sample_once_rates_are_of_them(tmp_path):
+def test_a_draw_of_an_earlier_release_that_left_out_cut_off_answers_is_no_sample(tmp_path):
     run, path = judged_answers(40), tmp_path / "l.csv"
-    write_sample(path, draw(run[2:], 20, 0, cut_off=2))
-    fill_in(path, ["refusal"] * 20)
-    cut_off = {answer.key for answer in run[:2]}
-    assert len(read_labels(path, run[2:], cut_off).by_id) == 20
-    with pytest.raises(
-        RowError, match=r"drawn without 2 answers .* the rates leave out 0: .* anew"
-    ):
+    sample = [{**row, "label": "refusal", "cut_off": "2"} for row in draw(run[2:], 20, 0)]
+    write_table(path, list(sample[0]), sample)
+    with pytest.raises(RowError, match=r"drawn without answers that were cut off, .* draw anew"):
         read_labels(path, run)
 
 

@@ -206,20 +206,12 @@ def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
 
 
-def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
-    cut = ("--set", "cut_off_rate=1")
-    done = cli(*synthetic(suite, *cut))
+def test_cut_off_answers_are_judged(cli, suite):
+    done = cli(*synthetic(suite, "--set", "cut_off_rate=1"))
     results = json.loads(Path("r.json").read_text())
     assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
     assert results["metrics"]["own"]["n"] == 20
     assert "20 of 20 answers were cut off at the token limit" in done.err
-    done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
-    assert "20 cut off" in done.out
-    assert "they are left out" in done.err
-    assert done.code == 1
-    assert done.err.splitlines()[-1] == "refract: none of 20 answers could be judged (20 cut off)"
-    results = json.loads(Path("r.json").read_text())
-    assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
 
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.

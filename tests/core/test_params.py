@@ -211,7 +211,7 @@ MINE, TYPOS, PARROT = ("suites", "mine"), ("perturbations", "typos"), ("metadata
         (("models", "judges"), {}, "models: the name 'judges' is taken"),
         ((*MINE, "sample"), 0, "sample must be a whole number of at least 1, or n"),
         ((*MINE, "fields"), [1], "fields must be a list, each a text, or null"),
-        ((*MINE, "cut_off"), "yes", "cut_off must be .*judged.*excluded.*yes"),
+        ((*MINE, "cut_off"), "excluded", "suites.mine: unknown key 'cut_off'"),
         ((*MINE, "pertubations"), [], "did you mean 'perturbations'.; it has file"),
         ((*MINE, "thresholds", "x"), {"min": "2"}, "thresholds must be .* in the measure's range"),
         ((*MINE, "thresholds", "x"), {"min": 0, "max": 1}, "thresholds.x must be {min: x} or {max"),

@@ -35,7 +35,7 @@ def answers_twice() -> object:
     judged = {"suite": "s", "judges": {"rules": {}}, "judge": "rules", "outcome": "refusal"}
     rows = [{"prompt_id": row["id"], **row, **judged} for row in TWICE]
     write_rows(Path("r.rows.jsonl"), rows)
-    return answers_in(Path("r.rows.jsonl")).judged
+    return answers_in(Path("r.rows.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def computed(folder: Path) -> Project:
     params["suites"]["beta"] |= {"judges": ["rules", "strings", "abstention"], "sample": 22}
     project.set_params(params)
     project.compute()
-    answers = stored_answers(project.folder, params, "greedy", "alpha").judged
+    answers = stored_answers(project.folder, params, "greedy", "alpha")
     sample = draw(answers, 16, 0)
     labels = project.folder / "data/labels/greedy/alpha.csv"
     labels.parent.mkdir()

@@ -109,8 +109,6 @@ ENDINGS = [
 @pytest.mark.parametrize(("text", "reason", "label", "expected"), ENDINGS)
 def test_every_ending_has_an_outcome_of_its_own(text, reason, label, expected):
     assert outcome(response(text, reason), verdict(label)) == expected
-    left_out = "cut_off" if reason == "length" and text else expected
-    assert outcome(response(text, reason), verdict(label), cut_off="excluded") == left_out
     assert outcome(response(), None) == "unjudged"
 
 
@@ -223,9 +221,8 @@ def test_many_cut_off_answers_are_warned_of():
         (line,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]), looped=looped)
         assert line.startswith("2 of 20 answers were cut off at the token limit")
     assert coverage_warnings(share("rate", 5, 5)) == []
-    left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
-    assert left_out == "10 of 20 answers not judged: 10 cut off"
-    assert "rates of refusal too high" in direction
+    (left_out,) = coverage_warnings(refused(["refusal"] * 10 + ["error"] * 10))
+    assert left_out == "10 of 20 answers not judged: 10 error"
 
 
 def test_an_answer_that_was_cut_off_in_its_thinking_is_none():

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from refract.agreement.corrections import corrected_numbers
-from refract.agreement.judged_answers import RunAnswers
 from refract.agreement.label_files import draw, read_labels
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table
@@ -62,9 +61,7 @@ def page(tmp_path_factory) -> Path:
     facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
     view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
-    draws = [
-        label_draw(view, line, RunAnswers(RUNS[line.model], ()), data) for line in view.first_lines
-    ]
+    draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
     inputs = Inputs(view, data, {})
     path.write_bytes(b"".join(page_parts(inputs, report_pages(inputs), (), draws=draws)))

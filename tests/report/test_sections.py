@@ -140,11 +140,6 @@ def test_a_pass_fail_judge_has_no_row_among_perturbations():
     assert [row[1] for row in lines_of(page, "s")] == ["typos"]
 
 
-def test_answers_that_were_cut_off_and_left_out_are_said_to_be():
-    left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
-    assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
-
-
 @pytest.mark.parametrize("arithmetic", ["exact", "fast", None])
 def test_provenance_says_what_answers_are_of(arithmetic):
     about = facts(model_id="base", adapter_path="tuned")

@@ -123,4 +123,4 @@ def test_a_model_that_cannot_be_told_says_so():
 )  # fmt: skip
 def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
     definition = {"kind": "published", "reading": "paper", **definition}
-    assert judging_deviations(HARMBENCH, judge, definition, None) == says
+    assert judging_deviations(HARMBENCH, judge, definition) == says

@@ -46,9 +46,9 @@ class Part(Chosen):
         ``definition`` is the suite's and ``sha256`` that of its file; ``model`` says how its answers
         were generated."""
         generation, adapter = model["generation"][suite], model["definition"]["adapter"]
-        judge, cut_off = counting.protocol_judge(self, definition), definition.get("cut_off")
+        judge = counting.protocol_judge(self, definition)
         found = deviations.generation_deviations(self, generation, adapter, samples=samples)
-        found += deviations.judging_deviations(self, judge, judges[judge], cut_off)
+        found += deviations.judging_deviations(self, judge, judges[judge])
         found += deviations.suite_deviations(self, Path(definition["file"]), sha256)
         if definition.get("sample") is not None:
             found.append(f"a sample of {definition['sample']} prompts")

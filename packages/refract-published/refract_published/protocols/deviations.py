@@ -36,9 +36,7 @@ def generation_deviations(
     return deviations
 
 
-def judging_deviations(
-    chosen: Chosen, judge: str, definition: Mapping[str, Any], cut_off: str | None
-) -> list[str]:
+def judging_deviations(chosen: Chosen, judge: str, definition: Mapping[str, Any]) -> list[str]:
     """Each way in which judging differed from the protocol, as a phrase."""
     own = chosen.judge()
     deviations = []
@@ -59,8 +57,6 @@ def judging_deviations(
         model = {k: v for k, v in (definition.get("model") or {}).items() if k not in WHERE}
         if model:
             deviations.append(f"the judge's model: {_shown(model)}")
-    if cut_off == "excluded":
-        deviations.append("answers cut off at the token limit are left out instead of judged")
     return deviations
 
 

@@ -49,7 +49,6 @@ class Asked:
     files: Sequence[str] = ()
     judge: tuple[str, Definition] | None = None
     samples: int | None = None
-    cut_off: str | None = None
 
 
 class _Part(NamedTuple):
@@ -163,12 +162,12 @@ def _prepared(
         judges = {"rules": {"kind": "rules"}, **judges}  # the outcomes of a suite are about refusal
     times = asked.samples or chosen.generation.samples
     samples = samples_of(model, {}, times)
-    counted = {"judges": list(judges), "cut_off": asked.cut_off, "samples": times}
+    counted = {"judges": list(judges), "samples": times}
     settings = {"protocol": chosen.label, "protocol_judge": judge, **counted}
     suite, of_suite = protocol_suite(chosen, file)
     generation = generation_settings(chosen.part, definition)
     deviations = generation_deviations(chosen, generation, model.adapter, samples=samples)
-    deviations += [*judging_deviations(chosen, judge, judging, cut_off=asked.cut_off), *of_suite]
+    deviations += [*judging_deviations(chosen, judge, judging), *of_suite]
     if sample is not None and sample < len(suite.rows):
         deviations.append(f"{sample} of {len(suite.rows)} prompts (seed {seed})")
     notes = {
