@@ -25,6 +25,11 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
+# How many answers could be drawn, and the start of a hash of their ids.
+DRAWN_FROM = "drawn_from"
+DRAW_AGAIN = (
+    "`refract label --keep FILE --out NEW.csv` draws anew, and keeps the labels of the same answers"
+)
 NO_LABEL = "no drawn answer has a label yet"
 # What a reader must know where these columns are gone.
 NO_SIZES = (
@@ -94,7 +99,8 @@ class JoinedLabels(NamedTuple):
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
     the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
     labels whose annotator is a model. ``doubts`` are sentences on what the file does not show of its
-    draw."""
+    draw. ``other_draw`` says of labels drawn from other answers than there are now what became of them:
+    all are stale."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
@@ -102,6 +108,7 @@ class JoinedLabels(NamedTuple):
     inclusion: Mapping[str, float] | None = None
     by_models: int = 0
     doubts: Sequence[str] = ()
+    other_draw: str = ""
 
     @property
     def counts(self) -> HumanLabels:
@@ -118,7 +125,7 @@ class JoinedLabels(NamedTuple):
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
             warnings.append(f"{unlabelled}; there is no rate from labels")
         if self.stale:
-            warnings.append(stale_text(len(self.stale)))
+            warnings.append(self.other_draw or stale_text(len(self.stale)))
         if self.by_models:
             warnings.append(f"{self.by_models} labels are a language model's, not a person's")
         return warnings
@@ -143,14 +150,21 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
         place = (int(digest[:16], 16) + 0.5) / 16**16 / weight
         drawn.append((place, weight, number))
     drawn.sort()
+    drawn_from = _drawn_from(answers)
     rows = []
     for rank, (_, weight, number) in enumerate(drawn[:size], 1):
         row = {**answers[number].row, "rank": str(rank)}
         if by_doubt:
             row["size"] = f"{weight:.9g}"
             row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
-        rows.append(row)
+        rows.append({**row, DRAWN_FROM: drawn_from})
     return rows
+
+
+def _drawn_from(answers: Sequence[JudgedAnswer]) -> str:
+    """What a draw from these answers says of them: a text to every spreadsheet."""
+    digest = sha256_json(sorted([answer.suite, answer.prompt_id] for answer in answers))
+    return f"{len(answers)} answers, {digest[:12]}"
 
 
 def response_sha256(row: Mapping[str, Any]) -> str:
@@ -162,8 +176,25 @@ def response_sha256(row: Mapping[str, Any]) -> str:
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:
     """Writes rows as a CSV to be labelled by hand; it shows no verdict."""
-    further = [name for name in DRAWN_COLUMNS if any(name in row for row in sample)]
+    named = ("annotator", *DRAWN_COLUMNS, DRAWN_FROM)
+    further = [name for name in named if any(name in row for row in sample)]
     write_table(path, [*COLUMNS, *further], sample)
+
+
+def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
+    """Gives rows of a draw the labels that an earlier file has of the same prompts and answers;
+    returns how many. Raises :class:`RowError`."""
+    given = {}
+    for number, row in enumerate(label_rows(earlier), 1):
+        if label_of(row, f"{earlier}: row {number}"):
+            cells = {name: row.get(name) or "" for name in ("label", "notes", "annotator")}
+            given[row["suite"], row["prompt_id"], row["pair_sha256"]] = cells
+    kept = 0
+    for drawn in sample:
+        cells = given.get((drawn["suite"], drawn["prompt_id"], drawn["pair_sha256"]), {})
+        drawn.update(cells)
+        kept += bool(cells)
+    return kept
 
 
 def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
@@ -200,13 +231,8 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
     Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, two
-    rows on one prompt, or a draw from fewer answers than rates are of."""
+    rows on one prompt, or a part of the answers of which it does not say what they were drawn from."""
     rows = label_rows(path, "rank")
-    if any((row.get("cut_off") or "").strip() for row in rows):  # an earlier release could draw so
-        raise RowError(
-            f"{path}: drawn without answers that were cut off, which rates are of: no random sample of "
-            "theirs; draw anew with refract label"
-        )
     numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
     by_doubt = any((row.get(name) or "").strip() for row in rows for name in DRAWN_COLUMNS)
@@ -240,9 +266,34 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_models += re.match(MODEL, row.get("annotator") or "") is not None
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
+    if len(by_id) < len(answers) and (other_draw := _other_draw(rows, answers, str(path))):
+        return JoinedLabels({}, [*stale, *by_id], other_draw=other_draw)
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
     return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models, doubts)
+
+
+def _other_draw(
+    rows: Sequence[Mapping[str, str]], answers: Sequence[JudgedAnswer], where: str
+) -> str:
+    """What to say of labels that were drawn from other answers than these; empty where they were not.
+    Raises :class:`RowError` for rows that do not say what they were drawn from."""
+    expected = _drawn_from(answers)
+    for number, row in enumerate(rows, 1):
+        cell = (row.get(DRAWN_FROM) or "").strip()
+        if not cell:
+            raise RowError(
+                f"{where}: row {number} has no cell {DRAWN_FROM!r} (files of earlier releases have "
+                "none), so that nothing shows whether all answers of the run could be drawn; "
+                f"{DRAW_AGAIN}"
+            )
+        if cell != expected:
+            return (
+                f"the labels were drawn from {cell.partition(',')[0]:.30}, which are not the "
+                f"{len(answers)} of the run now: they are no random sample of these, and count for no "
+                f"rate; {DRAW_AGAIN}"
+            )
+    return ""
 
 
 def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from refract.agreement.corrections import corrected_numbers, gainsaid_notes, label_plans
-from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, write_sample
+from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, keep_labels, write_sample
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
@@ -165,6 +165,9 @@ def label(
     ] = None,
     n: Annotated[int, Option(min=1, help="How many answers to draw.")] = 100,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    keep: Annotated[
+        Path | None, Option(help="An earlier draw: its labels of the same answers are kept.")
+    ] = None,
     out: Annotated[
         Path | None, Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
     ] = None,
@@ -175,7 +178,7 @@ def label(
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
-    keep_inputs({"--out": out}, [rows])
+    keep_inputs({"--out": out}, [rows, keep])
     answers = run_answers(model, suite, rows)
     if not answers:
         raise UsageError("the run has no judged answer to label")
@@ -186,9 +189,10 @@ def label(
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
     sample = draw(answers, n, seed)
+    kept = f"; {keep_labels(sample, keep)} have their labels of {keep}" if keep else ""
     write_sample(out, sample)
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
-    count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
+    count = f"{len(sample)} of {len(answers)} judged answers{doubt}{kept}"
     say(f"{out}: {count}, to be labelled in this order")
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refract.agreement.corrections import Labelled
 from refract.agreement.judged_answers import answers_in, stored_answers
-from refract.agreement.label_files import JudgedAnswer, read_labels
+from refract.agreement.label_files import DRAW_AGAIN, JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.params import decision_settings
@@ -74,10 +74,12 @@ def labelled_answers(
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
     human = read_labels(file, answers)
+    if human.other_draw:
+        raise RowError(f"{file}: {human.other_draw}")
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "
-            "rest is not a random sample: draw a new one with refract label"
+            f"rest is not a random sample; {DRAW_AGAIN}"
         )
     if not human.by_id:
         raise RowError(f"{file}: {'; '.join(human.warnings)}")

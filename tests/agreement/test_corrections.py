@@ -214,7 +214,7 @@ def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_ro
     assert (done.code, "2 rows before the last labelled one" in done.err) == (1, True)
     write_rows(run_rows, [{**row, "response": "Other."} for row in read_rows(run_rows)])
     done = cli("correct", "l.csv", "--rows", run_rows)
-    assert (done.code, "2 labels are of other answers" in done.err) == (1, True)
+    assert (done.code, "2 labels are of a draw from other answers" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
     path.write_bytes(
         b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b",,,,,,,\r\n" * 2
     )
-    assert read_labels(path, run[1:]).by_id.keys() == {"p01", "p02", "p04"}
+    assert read_labels(path, run).by_id.keys() - {"=odd,id"} == {"p01", "p02", "p04"}
 
 
 def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
@@ -75,9 +75,8 @@ def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
     changed[4] = changed[4]._replace(response="Another answer.")
     changed[5] = changed[5]._replace(prompt="Another question?")
     changed[6] = changed[6]._replace(outcome="partial_refusal")
-    labels = read_labels(path, changed[:10])
-    assert sorted(labels.stale) == ["p04", "p05", "p10", "p11"]
-    assert len(labels.by_id) == 8
+    labels = read_labels(path, changed)
+    assert (labels.stale, len(labels.by_id)) == (["p04", "p05"], 10)
 
 
 def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_named(tmp_path):
@@ -100,12 +99,71 @@ def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_name
             read_labels(path, run)
 
 
-def test_a_draw_of_an_earlier_release_that_left_out_cut_off_answers_is_no_sample(tmp_path):
-    run, path = judged_answers(40), tmp_path / "l.csv"
-    sample = [{**row, "label": "refusal", "cut_off": "2"} for row in draw(run[2:], 20, 0)]
-    write_table(path, list(sample[0]), sample)
-    with pytest.raises(RowError, match=r"drawn without answers that were cut off, .* draw anew"):
-        read_labels(path, run)
+@pytest.mark.parametrize(
+    ("drawn", "now"),
+    [
+        (judged_answers(40), judged_answers(60)),  # prompts were added; so is a higher --limit
+        (judged_answers(40)[3:], judged_answers(40)),  # those that were not judged now are
+        (judged_answers(40), judged_answers(39)),
+        (answers_with_doubt(40), [*answers_with_doubt(39), answers_with_doubt(41)[-1]]),
+        (
+            judged_answers(20),
+            [*judged_answers(20), judged_answers(1)[0]._replace(prompt_id="p00~2")],
+        ),
+    ],
+)
+def test_labels_drawn_from_other_answers_count_for_no_rate_and_say_so(tmp_path, drawn, now):
+    path = tmp_path / "l.csv"
+    write_sample(path, draw(drawn, 10, 0))
+    fill_in(path, ["refusal"] * 10)
+    whole = read_labels(path, drawn[::-1])
+    assert (len(whole.by_id), whole.stale, whole.warnings) == (10, [], [])
+    labels = read_labels(path, now)
+    assert (labels.by_id, len(labels.stale), labels.counts.are_random) == ({}, 10, False)
+    (warning,) = labels.warnings
+    assert warning.startswith(
+        f"the labels were drawn from {len(drawn)} answers, which are not the {len(now)} of the run now"
+    )
+    assert "refract label --keep FILE" in warning
+
+
+def test_labels_of_a_part_that_do_not_say_what_they_were_drawn_from_are_refused(tmp_path):
+    run, path = judged_answers(20), tmp_path / "l.csv"
+    for labelled, of in ((10, run), (20, run), (20, [*run, *judged_answers(21)[20:]])):
+        rows = [{**row, "label": "refusal"} for row in draw(run, labelled, 0)]
+        for row in rows:
+            del row["drawn_from"]
+        write_table(path, list(rows[0]), rows)
+        if labelled == len(of):  # whose labels need no draw
+            assert len(read_labels(path, of).by_id) == 20
+        else:
+            with pytest.raises(
+                RowError, match=r"row 1 has no cell 'drawn_from' .* label --keep FILE"
+            ):
+                read_labels(path, of)
+
+
+@pytest.mark.parametrize("of", [judged_answers, answers_with_doubt])
+def test_a_further_draw_keeps_labels_of_the_same_answers(tmp_path, of, cli):
+    write_rows(tmp_path / "a.jsonl", as_rows(of(20)))
+    grown = of(30)
+    grown[1] = grown[1]._replace(response="Changed.")
+    write_rows(tmp_path / "b.jsonl", as_rows(grown))
+    assert cli("label", "--rows", "a.jsonl", "--out", "a.csv").code == 0
+    rows = [
+        {**row, "label": "refusal", "annotator": "ada"} for row in read_table(tmp_path / "a.csv")
+    ]
+    write_table(tmp_path / "a.csv", list(rows[0]), rows)
+    done = cli("correct", "a.csv", "--rows", "b.jsonl")
+    assert (done.code, "drawn from 20 answers, which are not the 30" in done.err) == (1, True)
+    done = cli("label", "--rows", "b.jsonl", "--keep", "a.csv", "--out", "b.csv")
+    assert "19 have their labels of a.csv" in done.out
+    labels = {
+        row["prompt_id"]: (row["label"], row["annotator"]) for row in read_table(tmp_path / "b.csv")
+    }
+    kept = {f"p{number:02}" for number in range(20)} - {"p01"}
+    assert labels == {name: ("refusal", "ada") if name in kept else ("", "") for name in labels}
+    assert len(labels) == 30
 
 
 # Draws by the judge's doubt
@@ -120,7 +178,7 @@ def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tm
     unsure = sum(probability == 0.5 for probability in probabilities.values())
     assert unsure > 30  # 80 of 400 are unsure: at random there would be 20
     write_sample(tmp_path / "l.csv", sample)
-    assert list(read_table(tmp_path / "l.csv")[0])[-3:] == ["rank", "size", "next_place"]
+    assert list(read_table(tmp_path / "l.csv")[0])[-3:] == ["size", "next_place", "drawn_from"]
     fill_in(tmp_path / "l.csv", ["refusal"] * 100)
     whole = read_labels(tmp_path / "l.csv", run)
     # Over all answers, those that were drawn stand for as many as there are.
