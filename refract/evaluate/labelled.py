@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.agreement.corrections import Labelled
 from refract.agreement.judged_answers import answers_in, stored_answers
-from refract.agreement.label_files import DRAW_AGAIN, JudgedAnswer, read_labels
+from refract.agreement.label_files import DRAW_AGAIN, JoinedLabels, JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.params import decision_settings
@@ -68,7 +67,7 @@ def run_error(
 
 def labelled_answers(
     file: Path, model: str | None, suite: str | None, rows: Path | None
-) -> Labelled:
+) -> tuple[list[JudgedAnswer], JoinedLabels]:
     """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
