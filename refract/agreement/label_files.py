@@ -199,8 +199,17 @@ def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
 
 def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
     """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another, for one
-    without a row, and for one that lacks these ``further`` columns."""
-    rows = [row for row in read_table(path) if any(row.values())]  # Excel may add empty ones
+    without a row, one that lacks these ``further`` columns, and for a text beyond the last column."""
+    rows = []
+    for number, row in enumerate(read_table(path), 1):
+        beyond = [cell for cell in row.pop(None, []) if cell.strip()]  # type: ignore[call-overload]
+        if beyond:
+            raise RowError(
+                f"{path}: row {number} has more cells than there are columns (got {beyond[0]!r:.60}): "
+                "put the text in a column of its own, or delete it"
+            )
+        if any(row.values()):  # a spreadsheet may add empty ones
+            rows.append(row)
     if not rows:
         raise RowError(
             f"{path}: holds no row: draw answers with `refract label`, or delete the file"

@@ -208,6 +208,17 @@ def test_labels_that_a_spreadsheet_separated_otherwise_are_an_error_that_says_so
             read(tmp_path / "l.csv")
 
 
+def test_cells_beyond_the_columns_are_nothing_where_blank_and_else_an_error(tmp_path):
+    run, path = judged_answers(), tmp_path / "l.csv"
+    written = written_labels(path, run, ["refusal"] * 12).read_text("utf-8")
+    lines = written.splitlines()
+    path.write_text("\n".join([*(f"{line},, " for line in lines), "," * 20]), "utf-8")
+    assert len(read_labels(path, run).by_id) == 12
+    path.write_text("\n".join([*lines[:5], f"{lines[5]},see note", *lines[6:]]), "utf-8")
+    with pytest.raises(RowError, match=r"l\.csv: row 5 has more cells .* \(got 'see note'\)"):
+        read_labels(path, run)
+
+
 SIZE = ": size and next_place must be as `refract label`"
 
 
