@@ -38,6 +38,8 @@ NO_SIZES = (
 )
 # An annotator that is a language model: model, or model-NAME.
 MODEL = r"model\b"
+# A hash of earlier releases that a spreadsheet took for a number.
+NUMBER = r"\d[\d.,]*E[+-]?\d+|\d{1,15}|h\d{15}0"
 # The keys of labels on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 
@@ -75,8 +77,9 @@ class JudgedAnswer(NamedTuple):
 
     @property
     def pair_sha256(self) -> str:
-        """The start of a hash of prompt and answer, which ties a label to both."""
-        return sha256_json([self.prompt, self.response])[:16]
+        """The start of a hash of prompt and answer, which ties a label to both; by the letter before
+        it no spreadsheet takes it for a number."""
+        return "h" + sha256_json([self.prompt, self.response])[:16]
 
     @property
     def row(self) -> Row:
@@ -99,8 +102,7 @@ class JoinedLabels(NamedTuple):
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
     the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
     labels whose annotator is a model. ``doubts`` are sentences on what the file does not show of its
-    draw. ``other_draw`` says of labels drawn from other answers than there are now what became of them:
-    all are stale."""
+    draw. ``why_stale`` says why labels are stale and what helps, unless their answers have changed."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
@@ -108,7 +110,7 @@ class JoinedLabels(NamedTuple):
     inclusion: Mapping[str, float] | None = None
     by_models: int = 0
     doubts: Sequence[str] = ()
-    other_draw: str = ""
+    why_stale: str = ""
 
     @property
     def counts(self) -> HumanLabels:
@@ -125,7 +127,7 @@ class JoinedLabels(NamedTuple):
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
             warnings.append(f"{unlabelled}; there is no rate from labels")
         if self.stale:
-            warnings.append(self.other_draw or stale_text(len(self.stale)))
+            warnings.append(self.why_stale or stale_text(len(self.stale)))
         if self.by_models:
             warnings.append(f"{self.by_models} labels are a language model's, not a person's")
         return warnings
@@ -188,10 +190,10 @@ def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
     for number, row in enumerate(label_rows(earlier), 1):
         if label_of(row, f"{earlier}: row {number}"):
             cells = {name: row.get(name) or "" for name in ("label", "notes", "annotator")}
-            given[row["suite"], row["prompt_id"], row["pair_sha256"]] = cells
+            given[row["pair_sha256"]] = cells
     kept = 0
     for drawn in sample:
-        cells = given.get((drawn["suite"], drawn["prompt_id"], drawn["pair_sha256"]), {})
+        cells = given.get(drawn["pair_sha256"], {})
         drawn.update(cells)
         kept += bool(cells)
     return kept
@@ -218,6 +220,9 @@ def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:
         raise RowError(f"{path}: no column {lacking[0]!r}; keep those that `refract label` wrote")
+    for row in rows:
+        if re.fullmatch("[0-9a-f]{16}", row["pair_sha256"]):  # without a letter in earlier releases
+            row["pair_sha256"] = f"h{row['pair_sha256']}"
     return rows
 
 
@@ -276,10 +281,39 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
     if len(by_id) < len(answers) and (other_draw := _other_draw(rows, answers, str(path))):
-        return JoinedLabels({}, [*stale, *by_id], other_draw=other_draw)
+        return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
-    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models, doubts)
+    blank = unlabelled[:blank_before]
+    return JoinedLabels(by_id, stale, blank, inclusion, by_models, doubts, _rewritten(rows, known))
+
+
+def _rewritten(
+    rows: Sequence[Mapping[str, str]], known: Mapping[tuple[object, object], JudgedAnswer]
+) -> str:
+    """What to say where a spreadsheet seems to have rewritten what ties a label to its answer; empty
+    where none has."""
+    by_hash = {answer.pair_sha256: answer for answer in known.values()}
+    cells = []
+    for row in rows:
+        answer = known.get((row["suite"], row["prompt_id"]))
+        digest = row["pair_sha256"]
+        if answer is None and digest in by_hash:
+            name = "suite" if row["suite"] != csv_cell(by_hash[digest].suite) else "prompt_id"
+        elif answer and answer.pair_sha256 != digest and re.fullmatch(NUMBER, digest):
+            name = "pair_sha256"
+        else:
+            continue
+        if row["label"].strip():
+            shown = row[name].removeprefix("h") if name == "pair_sha256" else row[name]
+            cells.append(f"{name} {shown!r:.40}")
+    if not cells:
+        return ""
+    return (
+        "a spreadsheet seems to have rewritten what ties labels to answers "
+        f"({len(cells)} cells, such as {cells[0]}): put that column back from a fresh file of `refract label` with the same options, "
+        "whose rows have the same ranks; until then there is no rate from labels"
+    )
 
 
 def _other_draw(

@@ -73,8 +73,8 @@ def labelled_answers(
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
     human = read_labels(file, answers)
-    if human.other_draw:
-        raise RowError(f"{file}: {human.other_draw}")
+    if human.why_stale:
+        raise RowError(f"{file}: {human.why_stale}")
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "

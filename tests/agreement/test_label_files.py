@@ -79,6 +79,43 @@ def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
     assert (labels.stale, len(labels.by_id)) == (["p04", "p05"], 10)
 
 
+def test_hashes_are_texts_to_a_spreadsheet_and_those_of_earlier_releases_are_read(tmp_path):
+    run = judged_answers()
+    path = written_labels(tmp_path / "l.csv", run, ["refusal"] * 12)
+    rows = read_table(path)
+    assert all(re.fullmatch("h[0-9a-f]{16}", row["pair_sha256"]) for row in rows)
+    rows = [{**row, "pair_sha256": row["pair_sha256"][1:]} for row in rows]
+    write_table(path, list(rows[0]), rows)
+    assert len(read_labels(path, run).by_id) == 12
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("pair_sha256", "1.23457E+15"),
+        ("pair_sha256", "1234567890123450"),
+        ("prompt_id", "02. Jan"),
+        ("suite", "WAHR"),
+    ],
+)
+def test_a_cell_that_a_spreadsheet_rewrote_is_named_and_nobody_is_told_to_draw_anew(
+    tmp_path, cli, column, cell
+):
+    run = judged_answers()
+    write_rows(tmp_path / "rows.jsonl", as_rows(run))
+    path = written_labels(tmp_path / "l.csv", run, ["refusal"] * 12)
+    rows = read_table(path)
+    rows[2][column] = cell
+    write_table(path, list(rows[0]), rows)
+    labels = read_labels(path, run)
+    assert (len(labels.stale), labels.counts.are_random) == (1, False)
+    (said,) = labels.warnings
+    assert said.startswith("a spreadsheet seems to have rewritten what ties labels to answers")
+    assert f"such as {column} {cell!r}): put that column back from a fresh file" in said
+    done = cli("correct", "l.csv", "--rows", "rows.jsonl")
+    assert (done.code, said in " ".join(done.err.split()), "anew" in done.err) == (1, True, False)
+
+
 def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_named(tmp_path):
     run, path = judged_answers(40), tmp_path / "l.csv"
     write_sample(path, draw(run, 20, 0))
