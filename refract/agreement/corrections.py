@@ -303,7 +303,8 @@ def label_plans(
             known += f" (the judge alone counts {decimals(share, places=2)})"
         else:
             known = f"{measure} is {estimate_text(share, now, places=2)}"
-        texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members))}"
+        labelled = sum(answer.prompt_id in labels.by_id for answer in members)
+        texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members), labelled)}"
     return texts
 
 
