@@ -36,8 +36,6 @@ NO_SIZES = (
     "the judge gives probabilities, and no row of the labels has a size and a next_place: the labels "
     "count as drawn alike. If the judge's doubt drew them, the rates are wrong: put both columns back"
 )
-# An annotator that is a language model: model, or model-NAME.
-MODEL = r"model\b"
 # A hash of earlier releases that a spreadsheet took for a number.
 NUMBER = r"\d[\d.,]*E[+-]?\d+|\d{1,15}|h\d{15}0"
 # The keys of labels on the page.
@@ -241,6 +239,11 @@ def label_of(row: Mapping[str, str], where: str) -> str:
     return label
 
 
+def is_model(annotator: str) -> bool:
+    """Whether an annotator is a language model: model, or model-NAME, however spelt."""
+    return re.match(r"\W*model\b", annotator, re.IGNORECASE) is not None
+
+
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
@@ -277,7 +280,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             stale.append(row["prompt_id"])
         else:
             by_id[name] = label
-            by_models += re.match(MODEL, row.get("annotator") or "") is not None
+            by_models += is_model(row.get("annotator") or "")
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
     if len(by_id) < len(answers) and (other_draw := _other_draw(rows, answers, str(path))):
@@ -311,8 +314,9 @@ def _rewritten(
         return ""
     return (
         "a spreadsheet seems to have rewritten what ties labels to answers "
-        f"({len(cells)} cells, such as {cells[0]}): put that column back from a fresh file of `refract label` with the same options, "
-        "whose rows have the same ranks; until then there is no rate from labels"
+        f"({len(cells)} cells, such as {cells[0]}): put that column back from a fresh file of "
+        "`refract label` with the same options, whose rows have the same ranks; until then there is no "
+        "rate from labels"
     )
 
 

@@ -345,11 +345,11 @@ def test_two_people_have_a_file_each_of_which_kappa_says_how_far_they_agree(tmp_
 def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
     path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
     rows = read_table(path)
-    names = ["ada", "model", "model-x", "Model", "modeller", *[""] * 7]
+    names = ["ada", "model", "model-x", "Model", " model", "MODEL-X", "modeller", *[""] * 5]
     rows = [{**row, "annotator": name} for row, name in zip(rows, names, strict=True)]
     write_table(path, list(rows[0]), rows)
     warnings = read_labels(path, judged_answers()).warnings
-    assert warnings == ["2 labels are a language model's, not a person's"]
+    assert warnings == ["5 labels are a language model's, not a person's"]
     assert JoinedLabels({}).warnings == [NO_LABEL]
     warnings = JoinedLabels({}, stale=["a", "b", "c"], blank=["d"], by_models=2).warnings
     assert [warning.split()[0] for warning in warnings] == ["1", "3", "2"]
