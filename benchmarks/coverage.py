@@ -38,7 +38,6 @@ from refract.statistics.clusters import (
 from refract.statistics.correction import (
     Sample,
     prediction_powered,
-    prediction_powered_difference,
 )
 from refract.statistics.hypotheses import holm
 from refract.statistics.proportions import Interval, wilson
@@ -322,19 +321,6 @@ def powered_line(sizes: list[int], rate: float, labels: int) -> Line:
     return Line(f"prediction-powered, {labels} labels", shown(sizes), f"{rate:g}", draw)
 
 
-def powered_difference_line(sizes: list[int], first: float, second: float, labels: int) -> Line:
-    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        places, order = rng.random(len(sizes)), rng.permutation(sum(sizes))
-        a, b = (
-            sample_of(*labelled(rng, sizes, rate, correlation, places), sizes, order, labels)
-            for rate in (first, second)
-        )
-        return holds(prediction_powered_difference(a, b), first - second)
-
-    what = f"prediction-powered difference, {labels} labels each"
-    return Line(what, shown(sizes), f"{first:g} − {second:g}", draw)
-
-
 def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
     """Five models of one family; with a scatter of their log-odds around the line."""
     names = names_of(sizes)
@@ -513,8 +499,6 @@ INTERVALS = [
     powered_line(SINGLE, 0.8, 50),
     powered_line(STYLES, 0.8, 50),
     powered_line(STYLES, 0.3, 100),
-    powered_difference_line(STYLES, 0.8, 0.7, 50),
-    powered_difference_line(SINGLE, 0.5, 0.5, 50),
     trend_line(STYLES, 0.0),
     trend_line(STYLES, 0.3),
     trend_line(SINGLE, 0.6),

@@ -34,17 +34,14 @@ from refract.rates.rate import (
 from refract.rates.thresholds import decided
 from refract.rates.undecided import label_plan, planned_text
 from refract.statistics.clusters import ClusteredValues, effective_count
-from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
+from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.raters import cohen_kappa
 
 FIELD = "human_labels"
-# The judged answers of a run, and human labels of some of them.
-Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 
 
 class HumanRate(NamedTuple):
-    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest. Counts
-    are over both runs of a difference."""
+    """A rate from human labels and the judge's verdicts on the rest."""
 
     rate: float
     interval: Interval
@@ -52,39 +49,23 @@ class HumanRate(NamedTuple):
     labelled: int
 
 
-def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
-    """Prediction-powered refusal rates of a run by measure, over all answers and by category; of
-    two runs A and B the differences b − a of the measures that both have.
+def corrected_rates(
+    answers: Sequence[JudgedAnswer], labels: JoinedLabels, confidence: float = CONFIDENCE
+) -> dict[str, HumanRate | None]:
+    """Prediction-powered refusal rates of a run by measure, over all answers and by category.
 
     The rate is the share of judged answers whose human label would be a refusal, full or partial; a
-    degenerate answer counts as none. Rows of the same cluster (the same prompt, answered by two
-    models) are taken together. None where no row of a category is labelled, or all are of one
-    cluster."""
-    members = [answers_by_measure(answers) for answers, _ in runs]
-    rates = {}
-    for measure in members[0]:
-        if all(measure in by_measure for by_measure in members):
-            samples = []
-            for by_measure, (_, labels) in zip(members, runs, strict=True):
-                samples.append(_sample(by_measure[measure], labels))
-            rates[measure] = _human_rate(samples, confidence)
+    degenerate answer counts as none. Rows of the same cluster are taken together. None where no row
+    of a category is labelled, or all are of one cluster."""
+    rates: dict[str, HumanRate | None] = {}
+    for measure, members in answers_by_measure(answers).items():
+        sample = _sample(members, labels)
+        rate = prediction_powered(sample, confidence)
+        rates[measure] = None
+        if rate is not None:
+            interval = Interval(rate.low, rate.high)
+            rates[measure] = HumanRate(rate.rate, interval, len(members), len(sample.human))
     return rates
-
-
-def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | None:
-    labelled = sum(len(sample.human) for sample in samples)
-    n = labelled + sum(len(sample.others) for sample in samples)
-    if len(samples) > 1:
-        a, b = samples
-        difference = prediction_powered_difference(b, a, confidence)
-        if difference is None:
-            return None
-        value, *ends = difference
-        return HumanRate(value, Interval(*ends), n=n, labelled=labelled)
-    rate = prediction_powered(samples[0], confidence)
-    if rate is None:
-        return None
-    return HumanRate(rate.rate, Interval(rate.low, rate.high), n=n, labelled=labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -136,32 +117,35 @@ def _refused_by_prompt(members: Sequence[JudgedAnswer]) -> ClusteredValues:
     return prompt_means(refused, counted).sample
 
 
-def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | None = None) -> Row:
-    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), for prompts and
+def corrected_numbers(
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    confidence: float,
+    error: JudgeError | None = None,
+) -> Row:
+    """The rates of a run by measure, as JSON: the judge's on all answers (``raw``), for prompts and
     judge ``without_labels`` and ``with_labels`` where the judge's ``error`` is known, and what
     labels and verdicts say together; and how far judge and people agree on the labelled answers, where
-    these were drawn with the same chance. Of two runs A and B the differences, b − a."""
+    these were drawn with the same chance."""
     measures: Row = {}
-    members = [answers_by_measure(answers) for answers, _ in runs]
-    for measure, rate in corrected_rates(*runs, confidence=confidence).items():
+    members = answers_by_measure(answers)
+    for measure, rate in corrected_rates(answers, labels, confidence).items():
         row: Row = {"labelled": 0 if rate is None else rate.labelled}
         if rate is not None:
             row["prediction_powered"] = _numbers(rate.rate, rate.interval)
-        row["n"] = sum(len(by_measure[measure]) for by_measure in members)
-        if len(runs) == 1:
-            if raw := _refused_by_prompt(members[0][measure]).mean(confidence):
-                row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
-            weighed = _weighed(members[0][measure], runs[0][1], error, confidence)
-            if weighed and rate is not None:
-                share, without = weighed.part.share, weighed.interval(confidence, NO_LABELS)
-                row["without_labels"] = _numbers(share, without)
-                middle = rounded_numbers({"middle": weighed.middle(confidence)})
-                row["with_labels"] = _numbers(share, weighed.interval(confidence)) | middle
-                row["with_labels"]["gainsaid"] = weighed.gainsaid(confidence)
+        row["n"] = len(members[measure])
+        if raw := _refused_by_prompt(members[measure]).mean(confidence):
+            row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
+        weighed = _weighed(members[measure], labels, error, confidence)
+        if weighed and rate is not None:
+            share, without = weighed.part.share, weighed.interval(confidence, NO_LABELS)
+            row["without_labels"] = _numbers(share, without)
+            middle = rounded_numbers({"middle": weighed.middle(confidence)})
+            row["with_labels"] = _numbers(share, weighed.interval(confidence)) | middle
+            row["with_labels"]["gainsaid"] = weighed.gainsaid(confidence)
         measures[measure] = row
     numbers: Row = {"measures": measures}
-    answers, labels = runs[0]
-    if len(runs) == 1 and labels.inclusion is None:
+    if labels.inclusion is None:
         both = [answer for answer in answers if answer.prompt_id in labels.by_id]
         human = [labels.by_id[answer.prompt_id] in REFUSED for answer in both]
         kappa = cohen_kappa(human, [answer.refused for answer in both], confidence)
@@ -185,7 +169,7 @@ def label_table(
     if not labels.by_id and not labels.stale:
         return []
     table = []
-    for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
+    for name, rate in corrected_rates(answers, labels, confidence).items():
         key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
         used = replace(labels.counts, used=rate.labelled if rate else 0)
         if rate is None or not used.are_random:
@@ -214,7 +198,7 @@ def label_intervals(
     if not labels.counts.are_random:
         return intervals, gainsaid
     members = answers_by_measure(answers)
-    for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
+    for measure, rate in corrected_rates(answers, labels, confidence).items():
         if rate is None:
             continue
         weighed = _weighed(members[measure], labels, error, confidence)
@@ -315,7 +299,8 @@ def label_plans(
             known += f" (the judge alone counts {decimals(share, places=2)})"
         else:
             known = f"{measure} is {estimate_text(share, now, places=2)}"
-        texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members))}"
+        labelled = sum(answer.prompt_id in labels.by_id for answer in members)
+        texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members), labelled)}"
     return texts
 
 

@@ -25,14 +25,19 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
+# How many answers could be drawn, and the start of a hash of their ids.
+DRAWN_FROM = "drawn_from"
+DRAW_AGAIN = (
+    "`refract label --keep FILE --out NEW.csv` draws anew, and keeps the labels of the same answers"
+)
 NO_LABEL = "no drawn answer has a label yet"
 # What a reader must know where these columns are gone.
 NO_SIZES = (
     "the judge gives probabilities, and no row of the labels has a size and a next_place: the labels "
     "count as drawn alike. If the judge's doubt drew them, the rates are wrong: put both columns back"
 )
-# An annotator that is a language model: model, or model-NAME.
-MODEL = r"model\b"
+# A hash of earlier releases that a spreadsheet took for a number.
+NUMBER = r"\d[\d.,]*E[+-]?\d+|\d{1,15}|h\d{15}0"
 # The keys of labels on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 
@@ -70,8 +75,9 @@ class JudgedAnswer(NamedTuple):
 
     @property
     def pair_sha256(self) -> str:
-        """The start of a hash of prompt and answer, which ties a label to both."""
-        return sha256_json([self.prompt, self.response])[:16]
+        """The start of a hash of prompt and answer, which ties a label to both; by the letter before
+        it no spreadsheet takes it for a number."""
+        return "h" + sha256_json([self.prompt, self.response])[:16]
 
     @property
     def row(self) -> Row:
@@ -94,7 +100,7 @@ class JoinedLabels(NamedTuple):
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
     the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
     labels whose annotator is a model. ``doubts`` are sentences on what the file does not show of its
-    draw."""
+    draw. ``why_stale`` says why labels are stale and what helps, unless their answers have changed."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
@@ -102,6 +108,7 @@ class JoinedLabels(NamedTuple):
     inclusion: Mapping[str, float] | None = None
     by_models: int = 0
     doubts: Sequence[str] = ()
+    why_stale: str = ""
 
     @property
     def counts(self) -> HumanLabels:
@@ -118,7 +125,7 @@ class JoinedLabels(NamedTuple):
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
             warnings.append(f"{unlabelled}; there is no rate from labels")
         if self.stale:
-            warnings.append(stale_text(len(self.stale)))
+            warnings.append(self.why_stale or stale_text(len(self.stale)))
         if self.by_models:
             warnings.append(f"{self.by_models} labels are a language model's, not a person's")
         return warnings
@@ -143,14 +150,21 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
         place = (int(digest[:16], 16) + 0.5) / 16**16 / weight
         drawn.append((place, weight, number))
     drawn.sort()
+    drawn_from = _drawn_from(answers)
     rows = []
     for rank, (_, weight, number) in enumerate(drawn[:size], 1):
         row = {**answers[number].row, "rank": str(rank)}
         if by_doubt:
             row["size"] = f"{weight:.9g}"
             row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
-        rows.append(row)
+        rows.append({**row, DRAWN_FROM: drawn_from})
     return rows
+
+
+def _drawn_from(answers: Sequence[JudgedAnswer]) -> str:
+    """What a draw from these answers says of them: a text to every spreadsheet."""
+    digest = sha256_json(sorted([answer.suite, answer.prompt_id] for answer in answers))
+    return f"{len(answers)} answers, {digest[:12]}"
 
 
 def response_sha256(row: Mapping[str, Any]) -> str:
@@ -162,14 +176,40 @@ def response_sha256(row: Mapping[str, Any]) -> str:
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:
     """Writes rows as a CSV to be labelled by hand; it shows no verdict."""
-    further = [name for name in DRAWN_COLUMNS if any(name in row for row in sample)]
+    named = ("annotator", *DRAWN_COLUMNS, DRAWN_FROM)
+    further = [name for name in named if any(name in row for row in sample)]
     write_table(path, [*COLUMNS, *further], sample)
+
+
+def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
+    """Gives rows of a draw the labels that an earlier file has of the same prompts and answers;
+    returns how many. Raises :class:`RowError`."""
+    given = {}
+    for number, row in enumerate(label_rows(earlier), 1):
+        if label_of(row, f"{earlier}: row {number}"):
+            cells = {name: row.get(name) or "" for name in ("label", "notes", "annotator")}
+            given[row["pair_sha256"]] = cells
+    kept = 0
+    for drawn in sample:
+        cells = given.get(drawn["pair_sha256"], {})
+        drawn.update(cells)
+        kept += bool(cells)
+    return kept
 
 
 def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
     """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another, for one
-    without a row, and for one that lacks these ``further`` columns."""
-    rows = [row for row in read_table(path) if any(row.values())]  # Excel may add empty ones
+    without a row, one that lacks these ``further`` columns, and for a text beyond the last column."""
+    rows = []
+    for number, row in enumerate(read_table(path), 1):
+        beyond = [cell for cell in row.pop(None, []) if cell.strip()]  # type: ignore[call-overload]
+        if beyond:
+            raise RowError(
+                f"{path}: row {number} has more cells than there are columns (got {beyond[0]!r:.60}): "
+                "put the text in a column of its own, or delete it"
+            )
+        if any(row.values()):  # a spreadsheet may add empty ones
+            rows.append(row)
     if not rows:
         raise RowError(
             f"{path}: holds no row: draw answers with `refract label`, or delete the file"
@@ -178,6 +218,9 @@ def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:
         raise RowError(f"{path}: no column {lacking[0]!r}; keep those that `refract label` wrote")
+    for row in rows:
+        if re.fullmatch("[0-9a-f]{16}", row["pair_sha256"]):  # without a letter in earlier releases
+            row["pair_sha256"] = f"h{row['pair_sha256']}"
     return rows
 
 
@@ -196,17 +239,17 @@ def label_of(row: Mapping[str, str], where: str) -> str:
     return label
 
 
+def is_model(annotator: str) -> bool:
+    """Whether an annotator is a language model: model, or model-NAME, however spelt."""
+    return re.match(r"\W*model\b", annotator, re.IGNORECASE) is not None
+
+
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
     Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, two
-    rows on one prompt, or a draw from fewer answers than rates are of."""
+    rows on one prompt, or a part of the answers of which it does not say what they were drawn from."""
     rows = label_rows(path, "rank")
-    if any((row.get("cut_off") or "").strip() for row in rows):  # an earlier release could draw so
-        raise RowError(
-            f"{path}: drawn without answers that were cut off, which rates are of: no random sample of "
-            "theirs; draw anew with refract label"
-        )
     numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
     by_doubt = any((row.get(name) or "").strip() for row in rows for name in DRAWN_COLUMNS)
@@ -237,12 +280,67 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             stale.append(row["prompt_id"])
         else:
             by_id[name] = label
-            by_models += re.match(MODEL, row.get("annotator") or "") is not None
+            by_models += is_model(row.get("annotator") or "")
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
+    if len(by_id) < len(answers) and (other_draw := _other_draw(rows, answers, str(path))):
+        return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
-    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models, doubts)
+    blank = unlabelled[:blank_before]
+    return JoinedLabels(by_id, stale, blank, inclusion, by_models, doubts, _rewritten(rows, known))
+
+
+def _rewritten(
+    rows: Sequence[Mapping[str, str]], known: Mapping[tuple[object, object], JudgedAnswer]
+) -> str:
+    """What to say where a spreadsheet seems to have rewritten what ties a label to its answer; empty
+    where none has."""
+    by_hash = {answer.pair_sha256: answer for answer in known.values()}
+    cells = []
+    for row in rows:
+        answer = known.get((row["suite"], row["prompt_id"]))
+        digest = row["pair_sha256"]
+        if answer is None and digest in by_hash:
+            name = "suite" if row["suite"] != csv_cell(by_hash[digest].suite) else "prompt_id"
+        elif answer and answer.pair_sha256 != digest and re.fullmatch(NUMBER, digest):
+            name = "pair_sha256"
+        else:
+            continue
+        if row["label"].strip():
+            shown = row[name].removeprefix("h") if name == "pair_sha256" else row[name]
+            cells.append(f"{name} {shown!r:.40}")
+    if not cells:
+        return ""
+    return (
+        "a spreadsheet seems to have rewritten what ties labels to answers "
+        f"({len(cells)} cells, such as {cells[0]}): put that column back from a fresh file of "
+        "`refract label` with the same options, whose rows have the same ranks; until then there is no "
+        "rate from labels"
+    )
+
+
+def _other_draw(
+    rows: Sequence[Mapping[str, str]], answers: Sequence[JudgedAnswer], where: str
+) -> str:
+    """What to say of labels that were drawn from other answers than these; empty where they were not.
+    Raises :class:`RowError` for rows that do not say what they were drawn from."""
+    expected = _drawn_from(answers)
+    for number, row in enumerate(rows, 1):
+        cell = (row.get(DRAWN_FROM) or "").strip()
+        if not cell:
+            raise RowError(
+                f"{where}: row {number} has no cell {DRAWN_FROM!r} (files of earlier releases have "
+                "none), so that nothing shows whether all answers of the run could be drawn; "
+                f"{DRAW_AGAIN}"
+            )
+        if cell != expected:
+            return (
+                f"the labels were drawn from {cell.partition(',')[0]:.30}, which are not the "
+                f"{len(answers)} of the run now: they are no random sample of these, and count for no "
+                f"rate; {DRAW_AGAIN}"
+            )
+    return ""
 
 
 def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from refract.agreement.corrections import corrected_numbers, gainsaid_notes, label_plans
-from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, write_sample
+from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, keep_labels, write_sample
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
@@ -38,7 +38,6 @@ RATE = {
     "prediction_powered": "prediction-powered",
 }
 SCORES = {name: name for name in ("precision", "recall", "specificity", "accuracy")}
-DIFFERENCE = {"prediction_powered": "difference, second minus first"}
 
 
 def validate(
@@ -164,6 +163,9 @@ def label(
     ] = None,
     n: Annotated[int, Option(min=1, help="How many answers to draw.")] = 100,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    keep: Annotated[
+        Path | None, Option(help="An earlier draw: its labels of the same answers are kept.")
+    ] = None,
     out: Annotated[
         Path | None, Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
     ] = None,
@@ -174,7 +176,7 @@ def label(
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
-    keep_inputs({"--out": out}, [rows])
+    keep_inputs({"--out": out}, [rows, keep])
     answers = run_answers(model, suite, rows)
     if not answers:
         raise UsageError("the run has no judged answer to label")
@@ -185,9 +187,10 @@ def label(
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
     sample = draw(answers, n, seed)
+    kept = f"; {keep_labels(sample, keep)} have their labels of {keep}" if keep else ""
     write_sample(out, sample)
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
-    count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
+    count = f"{len(sample)} of {len(answers)} judged answers{doubt}{kept}"
     say(f"{out}: {count}, to be labelled in this order")
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():
@@ -198,48 +201,33 @@ def label(
 
 def correct(
     labels: Annotated[
-        list[Path],
-        Argument(
-            help="A CSV of `refract label`, filled in; two of them for a difference of two runs."
-        ),
+        list[Path], Argument(help="A CSV of `refract label`, filled in.", metavar="LABELS")
     ],
-    model: Annotated[
-        list[str] | None,
-        Option(help="The model that was labelled; of two files, one for each in order."),
-    ] = None,
+    model: Annotated[str | None, Option(help="The model that was labelled.")] = None,
     suite: Annotated[str | None, Option(help="Its suite; or the suite of --rows.")] = None,
     rows: Annotated[
-        list[Path] | None,
-        Option(help="Instead of --model: the --rows file of `refract run`, one for each."),
+        Path | None, Option(help="Instead of --model: the --rows file of `refract run`.")
     ] = None,
     confidence: Confidence = None,
     format_: AsJson = "table",
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
-    Two files give the difference of two runs, the second minus the first.
-
     Example: refract correct labels.csv --rows results.rows.jsonl
     """
     level = float(confidence or decision_settings(Path.cwd()).confidence)
-    runs: list[tuple[str | None, Path | None]] = [(name, None) for name in model or ()]
-    runs += [(None, path) for path in rows or ()]
-    if not len(runs) == len(labels) <= 2:
+    if len(labels) != 1:
         raise UsageError(
-            "give one file of `refract label`, or two for a difference, and for each its run, --model "
-            f"(with --suite) or --rows (got {len(labels)} files and {len(runs)} runs)"
+            f"give one file of `refract label` (got {len(labels)}): correct each run alone, and see "
+            "`refract compare` for the difference of two"
         )
-    labelled = []
-    for file, (name, path) in zip(labels, runs, strict=True):
-        labelled.append(labelled_answers(file, name, suite, rows=path))
-    error = None
-    if len(labelled) == 1:
-        error = run_error(labelled[0][0], *runs[0])
-    numbers = corrected_numbers(*labelled, confidence=level, error=error)
+    answers, joined = labelled_answers(labels[0], model, suite, rows)
+    error = run_error(answers, model, rows)
+    numbers = corrected_numbers(answers, joined, level, error)
     if format_ == "json":
         say(json_text(numbers))
         return
-    columns, sign = (DIFFERENCE, "+") if len(labelled) > 1 else (RATE, "")
+    columns = RATE
     if error is None:
         columns = {key: title for key, title in columns.items() if not key.endswith("_labels")}
     table = []
@@ -248,28 +236,26 @@ def correct(
         for key in columns:
             # The judge's own rate can lie outside what labels leave.
             shown = "middle" if key == "with_labels" else "rate"
-            estimates.append(estimate_cell(row.get(key, {}), shown, sign=sign))
+            estimates.append(estimate_cell(row.get(key, {}), shown))
         table.append([measure, str(row["n"]), str(row["labelled"]), *estimates])
     print_table(["measure", "answers", "labelled", *columns.values()], table)
-    if len(labelled) == 1:
-        for plan in label_plans(*labelled[0], error, level).values():
-            say(plan)
-        gainsaid = []
-        for measure, row in numbers["measures"].items():
-            if row.get("with_labels", {}).get("gainsaid"):
-                gainsaid.append(measure)
-        for note in gainsaid_notes(gainsaid):
-            say(note)
-        if error is not None:
-            say(JUDGE_NOTE)
-    for _, joined in labelled:
-        for warning in joined.warnings:
-            say(warning)
+    for plan in label_plans(answers, joined, error, level).values():
+        say(plan)
+    gainsaid = []
+    for measure, row in numbers["measures"].items():
+        if row.get("with_labels", {}).get("gainsaid"):
+            gainsaid.append(measure)
+    for note in gainsaid_notes(gainsaid):
+        say(note)
+    if error is not None:
+        say(JUDGE_NOTE)
+    for warning in joined.warnings:
+        say(warning)
     if "judge" in numbers:
         kappa = numbers["judge"].get("kappa")
         shown = "undefined" if kappa is None else f"{kappa:.3f}"
         say(f"judge and human labels agree with κ {shown}{more_labels(numbers['judge']['n'])}")
-    if any(human.inclusion is not None for _, human in labelled):
+    if joined.inclusion is not None:
         say(
             "answers that the judge is unsure of were drawn more often, and count for less; an interval "
             "at which labelling stopped because it was short enough, or showed what was hoped for, "

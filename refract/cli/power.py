@@ -121,7 +121,7 @@ def _check_shares(difference: float | None, discordant: float | None) -> None:
 
 def _read_threshold(text: str, n: int, design_effect: float) -> tuple[Measure, str, str]:
     """Measure, sign and limit of a threshold. Raises UsageError."""
-    parts = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
+    parts = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(1(?:\.0+)?|0?\.\d+|0)\s*", text)
     measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
     if parts is None or parts[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
         raise UsageError(
@@ -156,8 +156,7 @@ def _print_threshold(
     error = _default_judge_error(prompts)
     requests = round(n / design_effect)
     rows = []
-    for tenth in range(11):
-        count = round(requests * tenth / 10)
+    for count in sorted({round(requests * tenth / 10) for tenth in range(11)}):
         part, ends = judged_part(count, requests, prompts, error, confidence)
         decision, needed = threshold.decide(ends), "none"
         if error and decision == "inconclusive":

@@ -75,8 +75,8 @@ def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> Non
     print_table([corner, *columns], rows)
 
 
-def estimate_cell(numbers: Row, name: str, prefix: str = "", sign: str = "") -> str:
+def estimate_cell(numbers: Row, name: str, prefix: str = "") -> str:
     """A number by its name, with its interval, ``{prefix}low`` to ``{prefix}high``, where it has one."""
     low, high = numbers.get(f"{prefix}low"), numbers.get(f"{prefix}high")
     interval = None if low is None or high is None else Interval(low, high)
-    return estimate_text(numbers.get(name), interval, sign)
+    return estimate_text(numbers.get(name), interval)

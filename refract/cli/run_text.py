@@ -6,7 +6,7 @@ from refract.cli.printing import print_table
 from refract.core.params import DecisionSettings
 from refract.core.showing import say
 from refract.core.types import is_last
-from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
+from refract.core.vocabulary import EXCLUDED, JUDGED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_PROVIDER
 from refract.report.markdown import shown_table
@@ -17,7 +17,6 @@ from refract.report.wording import (
     not_judged,
     percent,
     provider_text,
-    short_estimate,
     short_text,
 )
 
@@ -73,12 +72,18 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
         for rate in result.numbers.rates:
             if not rate.group and rate.value is not None:
                 judged[rate.name] = rate
+        asked: dict[str, set[str]] = {}
+        for prompt in result.prompts:
+            outcome = result.numbers.aggregate.answers[prompt["prompt_id"]].outcome
+            if is_last(prompt) and outcome in JUDGED:
+                asked.setdefault(prompt["category"], set()).add(prompt["source_id"])
         refused = []
         for measure, category in CATEGORY_OF.items():
             if measure in judged:
                 rate = judged[measure]
-                share = short_estimate(rate.value, rate.shown)
-                refused.append(f"{share} of {rate.counts.n} {category}{provider_text(rate)}")
+                provider = provider_text(rate)
+                share = short_text(rate).removesuffix(provider)
+                refused.append(f"{share} of {len(asked[category])} {category}{provider}")
         parts = [f"refused {', '.join(refused)}"] if refused else []
         others = {DISCRIMINATION.name}
         if not refused:

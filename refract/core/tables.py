@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -80,13 +81,19 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV table, with texts as values; a leading byte order mark is dropped.
-    Raises RowError."""
+    Raises RowError, also for two columns of one name."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             header = file.readline()
             check_separator(header)
-            yield from csv.DictReader(chain([header], file))
+            reader = csv.DictReader(chain([header], file))
+            for name, count in Counter(reader.fieldnames).items():
+                if name and count > 1:
+                    raise ValueError(
+                        f"{count} columns are called {name!r}: delete or rename the others"
+                    )
+            yield from reader
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, csv.Error) as error:

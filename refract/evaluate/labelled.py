@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.agreement.corrections import Labelled
 from refract.agreement.judged_answers import answers_in, stored_answers
-from refract.agreement.label_files import JudgedAnswer, read_labels
+from refract.agreement.label_files import DRAW_AGAIN, JoinedLabels, JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.params import decision_settings
@@ -68,16 +67,18 @@ def run_error(
 
 def labelled_answers(
     file: Path, model: str | None, suite: str | None, rows: Path | None
-) -> Labelled:
+) -> tuple[list[JudgedAnswer], JoinedLabels]:
     """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
     human = read_labels(file, answers)
+    if human.why_stale:
+        raise RowError(f"{file}: {human.why_stale}")
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "
-            "rest is not a random sample: draw a new one with refract label"
+            f"rest is not a random sample; {DRAW_AGAIN}"
         )
     if not human.by_id:
         raise RowError(f"{file}: {'; '.join(human.warnings)}")

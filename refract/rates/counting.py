@@ -155,9 +155,9 @@ def outcome(
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
     What a conversation's earlier steps decided counts however the last one ended. Else an answer
-    that ended in one of ``refused_endings`` is refused by the provider. One that was cut
-    off at the token limit is judged by what it said; an empty one is empty, unless its judge labels
-    empty answers. Calls of tools without a text are no empty answer."""
+    that ended in one of ``refused_endings`` is refused by the provider. One that was cut off at the
+    token limit is judged by what it said; an empty one is empty, unless its judge labels empty
+    answers. Calls of tools without a text are no empty answer."""
     label = None if verdict is None else verdict["label"]
     if label in LABELS and verdict and verdict.get("of_steps"):
         return str(label)

@@ -62,9 +62,7 @@ class HumanLabels:
 
 def stale_text(labels: int) -> str:
     """How many labels are of other answers than there are now, in words."""
-    return (
-        "1 label is of another answer" if labels == 1 else f"{labels} labels are of other answers"
-    )
+    return f"{labels} {'label is' if labels == 1 else 'labels are'} of a draw from other answers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,14 @@ def part_of_rate(rate: Rate) -> SharePart | None:
     return SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
 
 
-def planned_text(plan: LabelPlan | None, answers: int, n: int) -> str:
-    """What labels would leave of a rate over ``n`` of a suite's ``answers``, in words."""
+def planned_text(plan: LabelPlan | None, answers: int, n: int, labelled: int = 0) -> str:
+    """What labels would leave of a rate over ``n`` of a suite's ``answers``, of which so many are
+    ``labelled``, in words."""
+    if plan is None and not labelled:
+        return f"label all {n}"
     if plan is None:
-        return "there are hardly more answers to label"
+        more = f"label the other {n - labelled} too"
+        return more if n > labelled else "there are no more answers to label"
     return plan.text(ceil(plan.labels * answers / n))
 
 
@@ -205,10 +209,9 @@ def plan_text(rate: Rate, error: JudgeError, answers: int, confidence: float) ->
     suite, of which they are drawn."""
     part = part_of_rate(rate)
     plan = label_plan(error, part, confidence) if part else None
-    if part is None or plan is None:
-        return planned_text(None, answers, rate.counts.n)
-    _, command = _drawn(rate, plan.labels, answers, part.n)
-    return f"{planned_text(plan, answers, part.n)}: {command}"
+    n = rate.counts.n
+    _, command = _drawn(rate, plan.labels if plan else n, answers, n)
+    return f"{planned_text(plan, answers, n)}: {command}"
 
 
 def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:

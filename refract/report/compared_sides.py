@@ -125,9 +125,7 @@ class SidesText:
         if any(row.judge_interval for row in self.differences):
             notes.append(
                 "intervals and decisions of two models hold the judge's error on both, by labels that "
-                f"ask {LABELS_ASK} (p does not); "
-                "decisions.interval: prompts leaves it out, labels of both runs replace it (refract "
-                "correct)"
+                f"ask {LABELS_ASK} (p does not); decisions.interval: prompts leaves it out"
             )
         return notes
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple
 
 from refract.statistics.clusters import effective_count, t_quantile
 from refract.statistics.paired import Pairs, count_pairs
-from refract.statistics.proportions import Proportion, normal_quantile, wilson_at
+from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.weighted import Fit, weighted_fit
 
 
@@ -89,36 +89,6 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     effective = centre * (1 - centre) / (fit.variance * effect)
     low, high = wilson_at(fit.rate * effective, effective, z)
     return PredictionPowered(fit.rate, low, high, weight=fit.weight)
-
-
-def prediction_powered_difference(
-    first: Sample, second: Sample, confidence: float = 0.95
-) -> Proportion | None:
-    """Difference of the rates people would find, from labels on a part of both; None without
-    labels.
-
-    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the
-    same prompt, answered by two models) are taken together, so that what both share cancels. The
-    interval is difference ± t · se, t with one degree of freedom less than there are equal clusters
-    that would say as much (:func:`refract.statistics.clusters.effective_count`)."""
-    fit, other = _fit(first), _fit(second)
-    if fit is None or other is None:
-        return None
-    together = _by_cluster([(fit, 1.0), (other, -1.0)])
-    if len(together) < 2:
-        return None
-    plain = fit.plain + other.plain
-    joint = _variance(together) / plain if plain > 0 else 1.0
-    # Contributions that cancel by chance on a few labels are not believed to cancel altogether.
-    se = sqrt((fit.variance + other.variance) * max(joint, LEAST_SHARE))
-    half = t_quantile(confidence, _freedom(fit, other)) * se
-    difference = fit.rate - other.rate
-    low, high = max(-1.0, difference - half), min(1.0, difference + half)
-    return Proportion(difference, low, high)
-
-
-# The least share of the two rates' own variances that their difference may have.
-LEAST_SHARE = 0.25
 
 
 def _fit(sample: Sample) -> Fit | None:
@@ -215,31 +185,19 @@ def _random_fit(
     )
 
 
-def _by_cluster(fits: Sequence[tuple[Fit, float]]) -> list[float]:
-    """The contributions of signed estimates, summed by cluster."""
-    totals: dict[Hashable, float] = {}
-    for fit, sign in fits:
-        for name, value in fit.contributions:
-            totals[name] = totals.get(name, 0.0) + sign * value
-    return list(totals.values())
-
-
-def _variance(totals: Sequence[float]) -> float:
-    return len(totals) / (len(totals) - 1) * sum(total**2 for total in totals)
-
-
 def _design_effect(fit: Fit, confidence: float) -> float:
     """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
-    totals = _by_cluster([(fit, 1.0)])
+    by_cluster: dict[Hashable, float] = {}
+    for name, value in fit.contributions:
+        by_cluster[name] = by_cluster.get(name, 0.0) + value
+    totals = list(by_cluster.values())
     if len(totals) == len(fit.contributions):
         return 1.0
     if len(totals) < 2:
         return inf
-    effect = max(1.0, _variance(totals) / fit.plain) if fit.plain > 0 else 1.0
-    return effect * (t_quantile(confidence, _freedom(fit)) / normal_quantile(confidence)) ** 2
-
-
-def _freedom(*fits: Fit) -> float:
-    """Degrees of freedom: equal clusters that would say as much as these, less one."""
-    sizes = Counter(name for fit in fits for name, _ in fit.contributions)
-    return max(0.5, effective_count(list(sizes.values())) - 1)
+    variance = len(totals) / (len(totals) - 1) * sum(total**2 for total in totals)
+    effect = max(1.0, variance / fit.plain) if fit.plain > 0 else 1.0
+    # Degrees of freedom: equal clusters that would say as much as these, less one.
+    sizes = Counter(name for name, _ in fit.contributions)
+    freedom = max(0.5, effective_count(list(sizes.values())) - 1)
+    return effect * (t_quantile(confidence, freedom) / normal_quantile(confidence)) ** 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from refract.agreement.label_files import JudgedAnswer, write_sample
+from refract.agreement.label_files import JudgedAnswer, draw, write_sample
 from refract.core.tables import read_table, write_table
 
 
@@ -53,7 +53,9 @@ def as_rows(run: Sequence[JudgedAnswer]) -> list[dict]:
 
 def written_labels(path: Path, run: Sequence[JudgedAnswer], labels: Sequence[str] = ()) -> Path:
     """A file of all of these answers, in order, with labels from the top."""
-    write_sample(path, [answer.row | {"rank": str(rank)} for rank, answer in enumerate(run, 1)])
+    drawn = draw(run, 1, 0)[0]["drawn_from"]
+    rows = [answer.row | {"drawn_from": drawn} for answer in run]
+    write_sample(path, [row | {"rank": str(rank)} for rank, row in enumerate(rows, 1)])
     return fill_in(path, labels)
 
 

@@ -57,7 +57,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
         )
         return HumanRate(rate.rate, (rate.low, rate.high), len(members), len(labelled))
 
-    assert corrected_rates((run, JoinedLabels(labels))) == {
+    assert corrected_rates(run, JoinedLabels(labels)) == {
         "refusal_rate": expected(run),
         "harmful_refusal_rate": expected(run[1::2]),
         "over_refusal_rate": expected(run[::2]),
@@ -83,7 +83,7 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     assert powered == rate.interval
     assert weighed.low < rate.value < weighed.high
     assert weighed.high - weighed.low < powered.high - powered.low
-    numbers = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)
+    numbers = corrected_numbers(run, labels, confidence=0.95, error=ERRS_APART)
     shown = numbers["measures"]["harmful_refusal_rate"]
     with_labels = {"rate": shown["raw"]["rate"], **weighed._asdict()}
     middle, gainsaid = (shown["with_labels"].pop(name) for name in ("middle", "gainsaid"))
@@ -114,7 +114,7 @@ def test_the_middle_is_away_from_both_ends_where_labels_gainsay_verdicts_that_ar
     run = [answer._replace(outcome=verdict) for answer in harmful_answers(40)]
     said = {answer.prompt_id: label for answer in run[:4]}
     said |= {answer.prompt_id: verdict for answer in run[4:17]}
-    numbers = corrected_numbers((run, JoinedLabels(said)), confidence=0.95, error=ERRS_APART)
+    numbers = corrected_numbers(run, JoinedLabels(said), confidence=0.95, error=ERRS_APART)
     given = numbers["measures"]["harmful_refusal_rate"]["with_labels"]
     away = (given["high"] - given["low"]) / 10
     assert given["low"] + away < given["middle"] < given["high"] - away
@@ -129,7 +129,7 @@ def test_where_labels_gainsay_the_judge_its_rates_are_named():
     assert label_intervals(run, labels, ERRS_APART)[1] == names
     assert gainsaid_notes(names) == [f"refusal_rate, harmful_refusal_rate: {GAINSAID}"]
     assert gainsaid_notes([]) == label_intervals(run, labels, None)[1] == []
-    numbers = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)
+    numbers = corrected_numbers(run, labels, confidence=0.95, error=ERRS_APART)
     assert [row["with_labels"]["gainsaid"] for row in numbers["measures"].values()] == [True, True]
 
 
@@ -139,7 +139,7 @@ def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():
     said = ["compliance"] * 4 + ["refusal"] * 6
     by_id = {answer.prompt_id: label for answer, label in zip(run, said, strict=False)}
     labels = JoinedLabels(by_id)
-    measures = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)["measures"]
+    measures = corrected_numbers(run, labels, confidence=0.95, error=ERRS_APART)["measures"]
     without, given = (
         measures["harmful_refusal_rate"][name] for name in ("without_labels", "with_labels")
     )
@@ -213,7 +213,7 @@ def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_ro
     assert (done.code, "2 rows before the last labelled one" in done.err) == (1, True)
     write_rows(run_rows, [{**row, "response": "Other."} for row in read_rows(run_rows)])
     done = cli("correct", "l.csv", "--rows", run_rows)
-    assert (done.code, "2 labels are of other answers" in done.err) == (1, True)
+    assert (done.code, "2 labels are of a draw from other answers" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -235,34 +235,11 @@ def test_wrong_usage_is_told_in_one_message(cli, run_rows, arguments, code, mess
     assert (done.code, message in done.err) == (code, True), done.err
 
 
-def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
-    run = harmful_answers(80)
-    # The judge takes each refusal of the second run for an answer: the raw rates differ, people's not.
-    other = [answer._replace(response="Other.", outcome="compliance") for answer in run]
-    truth = said_by_judge(run)
-    for name, rows in (("a", run), ("b", other)):
-        write_rows(tmp_path / f"{name}.jsonl", as_rows(rows))
-        label_by_judge(cli, f"{name}.jsonl", 40, f"{name}.csv")
-        drawn = read_table(tmp_path / f"{name}.csv")
-        fill_in(tmp_path / f"{name}.csv", [truth[row["prompt_id"]] for row in drawn])
-    two = ("correct", "a.csv", "b.csv", "--rows", "a.jsonl", "--rows", "b.jsonl")
-    rate = json.loads(cli(*two, "--format", "json").out)["measures"]["harmful_refusal_rate"]
-    assert rate["labelled"] == 80
-    gap = rate["prediction_powered"]
-    assert gap["low"] < 0 < gap["high"]
-    assert abs(gap["rate"]) < 0.15
-    done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
-    assert (done.code, "for each its run" in done.err) == (2, True)
-
-
-def test_a_difference_is_the_second_run_less_the_first():
-    runs = []
-    for refused in (30, 10):
-        run = harmful_answers(40)
-        said = ["refusal"] * refused + ["compliance"] * (40 - refused)
-        ids = [answer.prompt_id for answer in run]
-        runs.append((run, JoinedLabels(dict(zip(ids, said, strict=True)))))
-    assert corrected_rates(*runs)["harmful_refusal_rate"].rate == pytest.approx(-0.5)
+def test_two_files_are_an_error_that_says_how_runs_are_compared(cli, run_rows):
+    for name in "ab":
+        label_by_judge(cli, run_rows, 20, f"{name}.csv")
+    done = cli("correct", "a.csv", "b.csv", "--rows", run_rows)
+    assert (done.code, "one file" in done.err, "`refract compare`" in done.err) == (2, True, True)
 
 
 def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_path):
@@ -346,7 +323,7 @@ def test_a_prompt_counts_once_however_many_of_its_samples_were_judged():
             run.append(answer)
     for labels in (said_by_judge(run), said_by_judge(run[::3])):
         joined = JoinedLabels(labels)
-        numbers = corrected_numbers((run, joined), confidence=0.95, error=ERRS_APART)
+        numbers = corrected_numbers(run, joined, confidence=0.95, error=ERRS_APART)
         row = numbers["measures"]["harmful_refusal_rate"]
         assert row["raw"]["rate"] == row["with_labels"]["rate"] == 0.5
         assert row["prediction_powered"]["rate"] == pytest.approx(0.5, abs=0.001)

@@ -66,7 +66,7 @@ def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
     path.write_bytes(
         b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b",,,,,,,\r\n" * 2
     )
-    assert read_labels(path, run[1:]).by_id.keys() == {"p01", "p02", "p04"}
+    assert read_labels(path, run).by_id.keys() - {"=odd,id"} == {"p01", "p02", "p04"}
 
 
 def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
@@ -75,9 +75,45 @@ def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
     changed[4] = changed[4]._replace(response="Another answer.")
     changed[5] = changed[5]._replace(prompt="Another question?")
     changed[6] = changed[6]._replace(outcome="partial_refusal")
-    labels = read_labels(path, changed[:10])
-    assert sorted(labels.stale) == ["p04", "p05", "p10", "p11"]
-    assert len(labels.by_id) == 8
+    labels = read_labels(path, changed)
+    assert (labels.stale, len(labels.by_id)) == (["p04", "p05"], 10)
+
+
+def test_hashes_are_texts_to_a_spreadsheet_and_those_of_earlier_releases_are_read(tmp_path):
+    run = judged_answers()
+    path = written_labels(tmp_path / "l.csv", run, ["refusal"] * 12)
+    rows = read_table(path)
+    assert all(re.fullmatch("h[0-9a-f]{16}", row["pair_sha256"]) for row in rows)
+    rows = [{**row, "pair_sha256": row["pair_sha256"][1:]} for row in rows]
+    write_table(path, list(rows[0]), rows)
+    assert len(read_labels(path, run).by_id) == 12
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("pair_sha256", "1.23457E+15"),
+        ("pair_sha256", "1234567890123450"),
+        ("prompt_id", "02. Jan"),
+        ("suite", "WAHR"),
+    ],
+)
+def test_a_cell_that_a_spreadsheet_rewrote_is_named_and_nobody_is_told_to_draw_anew(
+    tmp_path, cli, column, cell
+):
+    run = judged_answers()
+    write_rows(tmp_path / "rows.jsonl", as_rows(run))
+    path = written_labels(tmp_path / "l.csv", run, ["refusal"] * 12)
+    rows = read_table(path)
+    rows[2][column] = cell
+    write_table(path, list(rows[0]), rows)
+    labels = read_labels(path, run)
+    assert (len(labels.stale), labels.counts.are_random) == (1, False)
+    (said,) = labels.warnings
+    assert said.startswith("a spreadsheet seems to have rewritten what ties labels to answers")
+    assert f"such as {column} {cell!r}): put that column back from a fresh file" in said
+    done = cli("correct", "l.csv", "--rows", "rows.jsonl")
+    assert (done.code, said in " ".join(done.err.split()), "anew" in done.err) == (1, True, False)
 
 
 def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_named(tmp_path):
@@ -100,12 +136,71 @@ def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_name
             read_labels(path, run)
 
 
-def test_a_draw_of_an_earlier_release_that_left_out_cut_off_answers_is_no_sample(tmp_path):
-    run, path = judged_answers(40), tmp_path / "l.csv"
-    sample = [{**row, "label": "refusal", "cut_off": "2"} for row in draw(run[2:], 20, 0)]
-    write_table(path, list(sample[0]), sample)
-    with pytest.raises(RowError, match=r"drawn without answers that were cut off, .* draw anew"):
-        read_labels(path, run)
+@pytest.mark.parametrize(
+    ("drawn", "now"),
+    [
+        (judged_answers(40), judged_answers(60)),  # prompts were added; so is a higher --limit
+        (judged_answers(40)[3:], judged_answers(40)),  # those that were not judged now are
+        (judged_answers(40), judged_answers(39)),
+        (answers_with_doubt(40), [*answers_with_doubt(39), answers_with_doubt(41)[-1]]),
+        (
+            judged_answers(20),
+            [*judged_answers(20), judged_answers(1)[0]._replace(prompt_id="p00~2")],
+        ),
+    ],
+)
+def test_labels_drawn_from_other_answers_count_for_no_rate_and_say_so(tmp_path, drawn, now):
+    path = tmp_path / "l.csv"
+    write_sample(path, draw(drawn, 10, 0))
+    fill_in(path, ["refusal"] * 10)
+    whole = read_labels(path, drawn[::-1])
+    assert (len(whole.by_id), whole.stale, whole.warnings) == (10, [], [])
+    labels = read_labels(path, now)
+    assert (labels.by_id, len(labels.stale), labels.counts.are_random) == ({}, 10, False)
+    (warning,) = labels.warnings
+    assert warning.startswith(
+        f"the labels were drawn from {len(drawn)} answers, which are not the {len(now)} of the run now"
+    )
+    assert "refract label --keep FILE" in warning
+
+
+def test_labels_of_a_part_that_do_not_say_what_they_were_drawn_from_are_refused(tmp_path):
+    run, path = judged_answers(20), tmp_path / "l.csv"
+    for labelled, of in ((10, run), (20, run), (20, [*run, *judged_answers(21)[20:]])):
+        rows = [{**row, "label": "refusal"} for row in draw(run, labelled, 0)]
+        for row in rows:
+            del row["drawn_from"]
+        write_table(path, list(rows[0]), rows)
+        if labelled == len(of):  # whose labels need no draw
+            assert len(read_labels(path, of).by_id) == 20
+        else:
+            with pytest.raises(
+                RowError, match=r"row 1 has no cell 'drawn_from' .* label --keep FILE"
+            ):
+                read_labels(path, of)
+
+
+@pytest.mark.parametrize("of", [judged_answers, answers_with_doubt])
+def test_a_further_draw_keeps_labels_of_the_same_answers(tmp_path, of, cli):
+    write_rows(tmp_path / "a.jsonl", as_rows(of(20)))
+    grown = of(30)
+    grown[1] = grown[1]._replace(response="Changed.")
+    write_rows(tmp_path / "b.jsonl", as_rows(grown))
+    assert cli("label", "--rows", "a.jsonl", "--out", "a.csv").code == 0
+    rows = [
+        {**row, "label": "refusal", "annotator": "ada"} for row in read_table(tmp_path / "a.csv")
+    ]
+    write_table(tmp_path / "a.csv", list(rows[0]), rows)
+    done = cli("correct", "a.csv", "--rows", "b.jsonl")
+    assert (done.code, "drawn from 20 answers, which are not the 30" in done.err) == (1, True)
+    done = cli("label", "--rows", "b.jsonl", "--keep", "a.csv", "--out", "b.csv")
+    assert "19 have their labels of a.csv" in done.out
+    labels = {
+        row["prompt_id"]: (row["label"], row["annotator"]) for row in read_table(tmp_path / "b.csv")
+    }
+    kept = {f"p{number:02}" for number in range(20)} - {"p01"}
+    assert labels == {name: ("refusal", "ada") if name in kept else ("", "") for name in labels}
+    assert len(labels) == 30
 
 
 # Draws by the judge's doubt
@@ -120,7 +215,7 @@ def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tm
     unsure = sum(probability == 0.5 for probability in probabilities.values())
     assert unsure > 30  # 80 of 400 are unsure: at random there would be 20
     write_sample(tmp_path / "l.csv", sample)
-    assert list(read_table(tmp_path / "l.csv")[0])[-3:] == ["rank", "size", "next_place"]
+    assert list(read_table(tmp_path / "l.csv")[0])[-3:] == ["size", "next_place", "drawn_from"]
     fill_in(tmp_path / "l.csv", ["refusal"] * 100)
     whole = read_labels(tmp_path / "l.csv", run)
     # Over all answers, those that were drawn stand for as many as there are.
@@ -148,6 +243,17 @@ def test_labels_that_a_spreadsheet_separated_otherwise_are_an_error_that_says_so
     for read in (read_row_file, lambda path: read_labels(path, run)):
         with pytest.raises(RowError, match=re.escape(said)):
             read(tmp_path / "l.csv")
+
+
+def test_cells_beyond_the_columns_are_nothing_where_blank_and_else_an_error(tmp_path):
+    run, path = judged_answers(), tmp_path / "l.csv"
+    written = written_labels(path, run, ["refusal"] * 12).read_text("utf-8")
+    lines = written.splitlines()
+    path.write_text("\n".join([*(f"{line},, " for line in lines), "," * 20]), "utf-8")
+    assert len(read_labels(path, run).by_id) == 12
+    path.write_text("\n".join([*lines[:5], f"{lines[5]},see note", *lines[6:]]), "utf-8")
+    with pytest.raises(RowError, match=r"l\.csv: row 5 has more cells .* \(got 'see note'\)"):
+        read_labels(path, run)
 
 
 SIZE = ": size and next_place must be as `refract label`"
@@ -239,11 +345,11 @@ def test_two_people_have_a_file_each_of_which_kappa_says_how_far_they_agree(tmp_
 def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
     path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
     rows = read_table(path)
-    names = ["ada", "model", "model-x", "Model", "modeller", *[""] * 7]
+    names = ["ada", "model", "model-x", "Model", " model", "MODEL-X", "modeller", *[""] * 5]
     rows = [{**row, "annotator": name} for row, name in zip(rows, names, strict=True)]
     write_table(path, list(rows[0]), rows)
     warnings = read_labels(path, judged_answers()).warnings
-    assert warnings == ["2 labels are a language model's, not a person's"]
+    assert warnings == ["5 labels are a language model's, not a person's"]
     assert JoinedLabels({}).warnings == [NO_LABEL]
     warnings = JoinedLabels({}, stale=["a", "b", "c"], blank=["d"], by_models=2).warnings
     assert [warning.split()[0] for warning in warnings] == ["1", "3", "2"]

@@ -65,6 +65,7 @@ PLANNED = "--threshold (must be|goes with)"
         (("--n", 10, "--design-effect", 0.5), r"'--design-effect'.*\(got '0.5'\)"),
         (("--n", 10, "--threshold", "x >= .8"), PLANNED),
         (("--n", 10, "--threshold", "over_refusal_rate > .8"), PLANNED),
+        (("--n", 10, "--threshold", "over_refusal_rate <= 1.5"), PLANNED),
         (("--n", 1, "--design-effect", 2, "--threshold", "over_refusal_rate >= .8"), PLANNED),
         (("--threshold", "over_refusal_rate >= .8"), PLANNED),
         (("--n", 10, "--difference", 0.1, "--threshold", "over_refusal_rate >= .8"), PLANNED),
@@ -91,6 +92,15 @@ def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():
         assert decision == expected
         assert (labels == "none") == (decision != "inconclusive")
     assert missed < 0.8 < met
+    few = run("--n", 5, "--threshold", "harmful_refusal_rate <= 1.0")
+    assert re.findall(r"^(\d\.\d\d) \[", few, re.M) == [
+        "0.00",
+        "0.20",
+        "0.40",
+        "0.60",
+        "0.80",
+        "1.00",
+    ]
     # Fewer requests leave more open.
     assert "met at a rate by the judge <= 0.0" in run(*asked, "over_refusal_rate<=.15")
     few = run(*asked, "harmful_refusal_rate >= .8", "--design-effect", 4)

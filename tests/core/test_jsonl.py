@@ -136,6 +136,15 @@ def test_a_table_comes_back_cell_by_cell(tmp_path):
     assert read_table(path) == [{"text": text, "n": "1"} for text in cells]
 
 
+def test_two_columns_of_one_name_are_an_error_that_names_it(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('label,n,"label"\nrefusal,1,compliance\n', "utf-8")
+    with pytest.raises(RowError, match=r"table\.csv: 2 columns are called 'label'"):
+        read_table(path)
+    path.write_text("label,,\nrefusal,,\n", "utf-8")  # columns that a spreadsheet left empty
+    assert read_table(path)[0]["label"] == "refusal"
+
+
 def test_a_table_is_written_in_lines_ended_by_lf(tmp_path):
     path = tmp_path / "table.csv"
     write_table(path, ("a", "b", "c"), [{"a": 1, "b": None}, {"a": 0.5, "c": "x"}])

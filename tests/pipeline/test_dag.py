@@ -112,7 +112,7 @@ def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
     project.rewrite("data/suites/alpha.jsonl", f"{rows[0]['prompt']}", "alpha: another question")
     project.compute(report=True)
     report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
-    assert "label is of another answer" in report
+    assert "label is of a draw from other answers" in report
     assert " labelled |" not in report
 
 

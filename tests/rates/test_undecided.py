@@ -23,6 +23,7 @@ from refract.rates.undecided import (
     needed_text,
     part_of_rate,
     plan_text,
+    planned_text,
     would_decide,
 )
 from refract.report.first_table import first_table
@@ -194,6 +195,10 @@ def test_the_report_says_that_labels_widened_an_interval():
     assert said == [False, True]
 
 
-def test_few_answers_leave_hardly_more_to_label():
+def test_of_few_answers_all_are_to_be_labelled():
     few = judged(8, 10, Threshold("min", 0.8))
-    assert plan_text(few, ERRS_APART, 10, 0.95) == "there are hardly more answers to label"
+    said = plan_text(few, ERRS_APART, 24, 0.95)
+    assert said.startswith("label all 10: refract label ")
+    assert said.endswith(" --n 24")
+    assert planned_text(None, 24, 10, 7) == "label the other 3 too"
+    assert planned_text(None, 24, 10, 10) == "there are no more answers to label"

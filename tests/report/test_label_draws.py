@@ -135,7 +135,7 @@ def test_labels_by_keyboard_are_a_file_of_each_model_that_correct_takes(browser,
         assert read_table(path) == expected
         write_rows(tmp_path / "run.jsonl", as_rows(run))
         labelled = labelled_answers(path, None, None, tmp_path / "run.jsonl")
-        measures = corrected_numbers(labelled, confidence=0.95)["measures"]
+        measures = corrected_numbers(*labelled, confidence=0.95)["measures"]
         assert measures["refusal_rate"]["labelled"] == len(run)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
+from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.proportions import wilson
 
 
@@ -25,9 +25,7 @@ def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_v
     assert alone.weight == 0.0
     constant = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
     assert (constant.rate, constant.weight) == (0.5, 0.0)
-    labelled, others = Sample([True, False], [True, False], [True]), Sample([], [], [True, False])
-    assert prediction_powered(others) is None
-    assert prediction_powered_difference(labelled, others) is None
+    assert prediction_powered(Sample([], [], [True, False])) is None
 
 
 def estimate_by_hand(human, judged, others, confidence=0.95):
@@ -87,53 +85,6 @@ def test_clusters_raise_the_variance_by_the_design_effect_of_the_contributions()
     centre = (rate * 8 + 0.5) / 9
     effective = centre * (1 - centre) / (variance * effect)
     assert (found.low, found.high) == pytest.approx(wilson(rate * effective, effective))
-
-
-def test_a_corrected_difference_has_the_t_interval_of_its_clusters_contributions():
-    import numpy as np
-    from scipy.stats import t
-
-    human, judged = (
-        ([1, 1, 0, 0, 1, 0], [1, 1, 0, 0, 1, 1]),
-        ([1, 0, 0, 0, 1, 1], [1, 0, 0, 1, 0, 1]),
-    )
-    others = [1, 0, 1, 0, 0, 1], [0, 0, 1, 0, 1, 0]
-    names = list("abcdef"), list("ghijkl")
-    samples = [Sample(*parts, *names) for parts in zip(human, judged, others, strict=True)]
-    by_hand = [estimate_by_hand(*parts) for parts in zip(human, judged, others, strict=True)]
-    contributions = []
-    for (_, weight, *_), labels, verdicts, rest in zip(by_hand, human, judged, others, strict=True):
-        corrected = np.array(labels) - weight * np.array(verdicts)
-        spread = weight * (np.array(rest) - np.mean(rest))
-        contributions.append(np.append(corrected - corrected.mean(), spread) / 6)
-    joint = 12 / 11 * np.square(contributions[0] - contributions[1]).sum()
-    share = max(0.25, joint / np.square(contributions).sum())
-    half = t.ppf(0.975, 11) * (share * (by_hand[0][2] + by_hand[1][2])) ** 0.5
-    gap = by_hand[0][0] - by_hand[1][0]
-    found = prediction_powered_difference(*samples)
-    expected = gap, max(-1.0, gap - half), min(1.0, gap + half)
-    assert found == pytest.approx(expected)
-    # The same rows twice: all that both share cancels but for a quarter.
-    same = prediction_powered_difference(samples[0], samples[0])
-    half = t.ppf(0.975, 11) * (0.25 * 2 * by_hand[0][2]) ** 0.5
-    assert same == pytest.approx((0.0, -half, half))
-
-
-def test_two_very_unequal_clusters_leave_half_a_degree_of_freedom_and_so_any_difference_open():
-    names = "a" * 19 + "b"  # as many as 400/362 equal clusters
-    samples = []
-    for yes in (10, 11):
-        labels = [1] * yes + [0] * (20 - yes)
-        samples.append(Sample(labels, labels, [1, 0], names, "ab"))
-    _, low, high = prediction_powered_difference(*samples)
-    assert (low, high) == (-1, 1)
-
-
-@pytest.mark.parametrize("names", ["aabb", "aaaa"])
-def test_a_corrected_difference_needs_two_clusters(names):
-    one = Sample([1, 0, 1, 0], [1, 0, 0, 0], [1, 0], names, names[::2])
-    other = Sample([1, 1, 1, 0], [1, 1, 0, 0], [0, 0], names, names[::2])
-    assert (prediction_powered_difference(one, other) is None) == (names == "aaaa")
 
 
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)

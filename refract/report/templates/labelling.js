@@ -9,7 +9,11 @@ const Labelling = (() => {
   const unsaved = {};
   const item = (who) => "refract labels of " + who;
   function read(who) {
-    try { return { ...unsaved[who], ...JSON.parse(localStorage.getItem(item(who))) }; } catch { return { ...unsaved[who] }; }
+    let stored = {};
+    try { stored = JSON.parse(localStorage.getItem(item(who))) || {}; } catch { /* a browser that keeps nothing */ }
+    // Hashes had no letter before them in earlier releases.
+    const named = Object.entries(stored).map(([pair, label]) => [pair.startsWith("h") ? pair : "h" + pair, label]);
+    return { ...unsaved[who], ...Object.fromEntries(named) };
   }
   function keep(who, pair, label) {
     labels = { ...read(who), [pair]: label };
