@@ -36,7 +36,6 @@ TESTED_WITH = (
 TESTS = (
     "packages/refract-dialogue/tests/test_calls_judge.py",
     "packages/refract-dialogue/tests/test_rates_by_turn.py",
-    "packages/refract-engines/tests/test_batches.py",
     "packages/refract-inspect/tests",
     "packages/refract-paper/tests/test_latex.py",
     "packages/refract-published/tests/test_logs.py",

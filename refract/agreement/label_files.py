@@ -28,7 +28,8 @@ DRAWN_COLUMNS = ("size", "next_place")
 # How many answers could be drawn, and the start of a hash of their ids.
 DRAWN_FROM = "drawn_from"
 DRAW_AGAIN = (
-    "`refract label --keep FILE --out NEW.csv` draws anew, and keeps the labels of the same answers"
+    "`refract label --keep FILE --out NEW.csv` draws anew and keeps the labels of the same answers; "
+    "then put NEW.csv in FILE's place"
 )
 NO_LABEL = "no drawn answer has a label yet"
 # What a reader must know where these columns are gone.
@@ -181,12 +182,14 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
     write_table(path, [*COLUMNS, *further], sample)
 
 
-def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
-    """Gives rows of a draw the labels that an earlier file has of the same prompts and answers;
-    returns how many. Raises :class:`RowError`."""
+def keep_labels(
+    sample: Sequence[Row], earlier: Sequence[Mapping[str, str]], where: str
+) -> tuple[int, int]:
+    """Gives rows of a draw the labels that rows of an earlier one have of the same prompts and answers;
+    returns how many, and how many there were. Raises :class:`RowError`."""
     given = {}
-    for number, row in enumerate(label_rows(earlier), 1):
-        if label_of(row, f"{earlier}: row {number}"):
+    for number, row in enumerate(earlier, 1):
+        if label_of(row, f"{where}: row {number}"):
             cells = {name: row.get(name) or "" for name in ("label", "notes", "annotator")}
             given[row["pair_sha256"]] = cells
     kept = 0
@@ -194,7 +197,7 @@ def keep_labels(sample: Sequence[Row], earlier: Path) -> int:
         cells = given.get(drawn["pair_sha256"], {})
         drawn.update(cells)
         kept += bool(cells)
-    return kept
+    return kept, len(given)
 
 
 def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
@@ -283,7 +286,9 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_models += is_model(row.get("annotator") or "")
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    if len(by_id) < len(answers) and (other_draw := _other_draw(rows, answers, str(path))):
+    has_labels = bool(by_id or stale)
+    other_draw = _other_draw(rows, answers, str(path)) if has_labels else ""
+    if other_draw and len(by_id) < len(answers):
         return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
@@ -352,7 +357,7 @@ def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, 
         if found != rank:
             raise RowError(
                 f"{where}: no row has the rank {rank}, which the draw gave one: without it the others "
-                "are no random sample. Put that row back and label it, or draw anew with refract label"
+                f"are no random sample. Put that row back and label it, or {DRAW_AGAIN}"
             )
     return sorted(enumerate(rows, 1), key=lambda pair: ranks[pair[0] - 1])
 

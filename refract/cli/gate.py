@@ -126,7 +126,7 @@ def _not_used(rate: Rate, labels: HumanLabels) -> str:
     if labels.stale:
         return (
             f"the labels in {file} do not count, since {stale_text(labels.stale)} than today's: "
-            f"draw new ones by refract label --model {rate.model} --suite {rate.suite}"
+            f"`refract correct {file} --model {rate.model} --suite {rate.suite}` says what to do"
         )
     return (
         f"the labels in {file} do not count, since {labels.blank} drawn before the last of them "

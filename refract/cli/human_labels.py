@@ -11,7 +11,14 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from refract.agreement.corrections import corrected_numbers, gainsaid_notes, label_plans
-from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, keep_labels, write_sample
+from refract.agreement.label_files import (
+    LABEL_FILE,
+    JoinedLabels,
+    draw,
+    keep_labels,
+    label_rows,
+    write_sample,
+)
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
@@ -161,10 +168,13 @@ def label(
     rows: Annotated[
         Path | None, Option(help="Instead of --model: the --rows file of `refract run`.")
     ] = None,
-    n: Annotated[int, Option(min=1, help="How many answers to draw.")] = 100,
+    n: Annotated[
+        int | None, Option(min=1, help="How many answers to draw; default: 100, or all of --keep.")
+    ] = None,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
     keep: Annotated[
-        Path | None, Option(help="An earlier draw: its labels of the same answers are kept.")
+        Path | None,
+        Option(help="An earlier draw, of the same seed: labels of the same answers are kept."),
     ] = None,
     out: Annotated[
         Path | None, Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
@@ -186,12 +196,17 @@ def label(
         out = project_root() / LABEL_FILE.format(model=model, suite=suite)
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
-    sample = draw(answers, n, seed)
-    kept = f"; {keep_labels(sample, keep)} have their labels of {keep}" if keep else ""
+    earlier = label_rows(keep) if keep else []
+    sample = draw(answers, n or max(100, len(earlier)), seed)
+    kept, labelled = keep_labels(sample, earlier, str(keep))
     write_sample(out, sample)
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
-    count = f"{len(sample)} of {len(answers)} judged answers{doubt}{kept}"
+    count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
     say(f"{out}: {count}, to be labelled in this order")
+    if keep:
+        say(
+            f"{kept} of the {labelled} labels in {keep} are kept; the others' answers are not drawn"
+        )
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():
         say(plan)

@@ -127,7 +127,7 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
-    print_summary(evaluation, view)
+    print_summary(evaluation)
 
 
 def _where_to(request: RunRequest) -> str:

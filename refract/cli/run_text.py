@@ -65,7 +65,7 @@ def print_rates(evaluation: Evaluation, view: View) -> None:
     say(view.interval_note)
 
 
-def print_summary(evaluation: Evaluation, view: View) -> None:
+def print_summary(evaluation: Evaluation) -> None:
     """Prints what was refused of each suite of a run, and how much was not judged."""
     for result in evaluation.suites.values():
         judged = {}

@@ -20,7 +20,7 @@ COMPARED = (
 )
 
 
-def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> ShownTable:
+def _compared_table(pairs: Iterable[Compared], corrected: str) -> ShownTable:
     """Paired differences, ``b`` minus ``a``, with p alone and ``corrected``."""
     rows = []
     for a, b, difference in pairs:
@@ -49,8 +49,8 @@ def compared(view: View) -> dict[str, Any]:
     return {
         "tested": number_of_tests(pairs),
         "tests": view.tests,
-        "telling": _compared_table(view, telling, corrected),
-        "pairs": _compared_table(view, pairs, corrected),
+        "telling": _compared_table(telling, corrected),
+        "pairs": _compared_table(pairs, corrected),
     }
 
 
@@ -77,7 +77,7 @@ def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
     return shown_table(rows)
 
 
-def compared_numbers(view: View, pairs: Iterable[Compared]) -> list[Row]:
+def compared_numbers(pairs: Iterable[Compared]) -> list[Row]:
     """Paired differences, the second minus the first, by :data:`COMPARED`."""
 
     def number(value: float | None) -> float | None:
@@ -103,4 +103,4 @@ def perturbed_numbers(view: View) -> list[Row]:
     for difference in view.perturbed:
         name = f"{difference.model}, {difference.perturbation}"
         pairs.append(Compared(difference.model, name, difference))
-    return compared_numbers(view, pairs)
+    return compared_numbers(pairs)

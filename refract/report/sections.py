@@ -319,7 +319,7 @@ def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
     rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
     perturbed = perturbed_numbers(view)
     written: dict[str, tuple[Sequence[str], list[Row]]] = {
-        "comparisons": (COMPARED, compared_numbers(view, view.compared)),
+        "comparisons": (COMPARED, compared_numbers(view.compared)),
         "over_refusal": (refused.header, rows),
         "robustness": (COMPARED if perturbed else (), perturbed),
     }

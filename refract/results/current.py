@@ -130,7 +130,7 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             if content is not None and hashlib.sha256(content).hexdigest() != sha256:
                 lines.append(f"the file of suite {suite} is another one")
     for setting in facts["decisions"]:
-        wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting))
+        wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting, None))
     return lines + differing(computed, wanted)
 
 

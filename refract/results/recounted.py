@@ -100,21 +100,13 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
             problems.append(f"{suite} has no {'rates' if lines else 'outcomes'}")
             continue
         try:
-            settings = _settings_of(facts.get("decisions") or {})
+            settings = DecisionSettings(**facts.get("decisions") or {})
             again = _counted_again(stated, lines, about, settings)
             differing = differing_rates(stated, again, COUNTED_COLUMNS)
             problems += [f"{suite} {problem}" for problem in differing]
         except (KeyError, TypeError, ValueError, RefractError) as error:
             problems.append(f"{suite} cannot be counted again ({type(error).__name__}: {error})")
     return problems
-
-
-def _settings_of(decisions: Mapping[str, Any]) -> DecisionSettings:
-    """What decided results. Those of earlier releases name the one question that intervals are about."""
-    left = {**decisions}
-    if left.get("estimand") == "prompts_like_these":
-        del left["estimand"]
-    return DecisionSettings(**left)
 
 
 def problems_kept(

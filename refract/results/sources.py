@@ -238,6 +238,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
             provenance = parse_json(content) if content else None
             if content and not has_form(provenance, FACTS):
                 raise ValueError("incomplete")
+            provenance = provenance and _without_former(provenance)
             path = outcomes
             lines = _rows(read(outcomes))
             path = tables
@@ -311,7 +312,16 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         rows = path.with_suffix(RUN_ROWS)
         if rows.is_file():
             _check_hash(path, rows, results=results, key="rows_sha256", sha256=sha256_file(rows))
-    return results
+    return {**results, "provenance": _without_former(results["provenance"])}
+
+
+def _without_former(provenance: Row) -> Row:
+    """Provenance without what results of earlier releases say of the one question that intervals are
+    about; of another question they are not decided."""
+    decisions = dict(provenance.get("decisions") or {})
+    if decisions.get("estimand") == "prompts_like_these":
+        del decisions["estimand"]
+    return {**provenance, "decisions": decisions} if decisions else provenance
 
 
 def _contents_sha256(results: Row) -> str:

@@ -194,7 +194,7 @@ def test_a_further_draw_keeps_labels_of_the_same_answers(tmp_path, of, cli):
     done = cli("correct", "a.csv", "--rows", "b.jsonl")
     assert (done.code, "drawn from 20 answers, which are not the 30" in done.err) == (1, True)
     done = cli("label", "--rows", "b.jsonl", "--keep", "a.csv", "--out", "b.csv")
-    assert "19 have their labels of a.csv" in done.out
+    assert "19 of the 20 labels in a.csv are kept" in done.out
     labels = {
         row["prompt_id"]: (row["label"], row["annotator"]) for row in read_table(tmp_path / "b.csv")
     }

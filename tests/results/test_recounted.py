@@ -121,17 +121,6 @@ def test_two_rates_of_one_name_are_named(rates_in_git, problems_of):
     assert problems_of(repeated) == [f"{SUITE} two rates have one name"]
 
 
-def test_results_of_earlier_releases_are_counted_again_unless_about_their_very_prompts(in_git):
-    result, problems = in_git["synthetic"], {}
-    for question in ("prompts_like_these", "these_prompts"):
-        decisions = result.provenance["decisions"] | {"estimand": question}
-        facts = {**result.provenance, "decisions": decisions}
-        problems[question] = " ".join(recount_problems(result.rates, result.outcomes, facts))
-    assert problems["prompts_like_these"] == ""
-    assert "cannot be counted again (ValidationError: " in problems["these_prompts"]
-    assert "estimand" in problems["these_prompts"]
-
-
 def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch, tmp_path):
     monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
     counted = []

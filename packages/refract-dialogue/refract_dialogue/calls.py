@@ -8,7 +8,7 @@ from typing import Any
 
 from refract.core.tool_calls import NAMING, with_calls
 from refract.core.types import Row, ToolCall, Verdict
-from refract.judges.cases import Case, Judge, labelled, unjudged
+from refract.judges.cases import Case, Judge, judgeable, labelled, unjudged
 
 # What stands before a tool's name in some templates.
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
@@ -45,7 +45,9 @@ def called(case: Case, named: Sequence[Any]) -> str | None:
     calls: list[ToolCall] = []
     for message in case.turns:
         calls += message.get("tool_calls", [])
-    for call in [*calls, *(case.response.get("tool_calls") or [])]:
+    if judgeable(case.response, empty=True):  # one that a filter cut short did not come about
+        calls += case.response.get("tool_calls") or []
+    for call in calls:
         if any(is_call(call, target) for target in named):
             return with_calls({"response": "", "tool_calls": [call]})
     return None

@@ -10,7 +10,7 @@ import re
 import pytest
 
 import refract
-from refract.cli.run_text import print_summary, run_view
+from refract.cli.run_text import print_summary
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import DecisionSettings
@@ -252,7 +252,7 @@ def test_the_last_line_of_a_run_counts_last_turns_alone(capsys):
         suite = Suite("s", [talk("rer"), talk("eee"), talk("rrr")], {"judges": ["rules"]})
         model = open_model("m", server.model())
         made = evaluate([suite], model, {"rules": {"kind": "rules"}}, store, name="m")
-    print_summary(made, run_view(made, DecisionSettings()))
+    print_summary(made)
     not_judged = sum(row["outcome"] in EXCLUDED for row in made.rows() if is_last(row))
     assert f"; {not_judged} not judged" in capsys.readouterr().out
     assert sum(row["outcome"] in EXCLUDED for row in made.rows()) > not_judged > 0

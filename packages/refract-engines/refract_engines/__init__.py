@@ -1,1 +1,1 @@
-"""What carries a model's work elsewhere: batch APIs, parts for machines of a cluster."""
+"""What a run will cost."""
