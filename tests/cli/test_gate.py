@@ -89,8 +89,8 @@ def test_labels_that_do_not_count_keep_the_gate_from_passing(project, tmp_path):
     outcome = gate(other, "--junit", str(tmp_path / "gate.xml"))
     note = (
         "the labels in data/labels/robust/alpha.csv do not count, since 1 label is of a draw from other "
-        "answers than today's: `refract correct data/labels/robust/alpha.csv --model robust --suite alpha` "
-        "says what to do"
+        "answers than today's: `refract correct data/labels/robust/alpha.csv --model robust "
+        "--suite alpha` says what to do"
     )
     assert outcome.stdout.splitlines()[0] == f"INCONCLUSIVE robust.alpha: {note}"
     assert outcome.exit_code == 1
