@@ -105,11 +105,11 @@ def validate(
             raise UsageError(f"judge {name!r} does not label refusal, but {opened.FAMILY}")
     results: dict[str, Row] = {}
     entries: list[LedgerEntry] = []
-    for name, found in measured(rows, judges, truth, partial, confidence=level).items():
-        numbers = found.scores
+    for name, of_judge in measured(rows, judges, truth, partial, confidence=level).items():
+        numbers = of_judge.scores
         if positive:  # people did not tell the four labels apart
             numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
-        counts = Counter(zip(values, found.labels, strict=True))
+        counts = Counter(zip(values, of_judge.labels, strict=True))
         confusion = {
             value: {label: counts[value, label] for label in LABELS} for value in sorted({*values})
         }
@@ -118,11 +118,11 @@ def validate(
             "partial": partial,
             **numbers,
             "confusion": confusion,
-            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in found.entries],
+            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in of_judge.entries],
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
         }
-        entries += found.entries
+        entries += of_judge.entries
     names, paths = ", ".join(results), ", ".join(map(str, labelled))
     say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
     without_prompt = sum(not row["prompt"] for row in rows)
