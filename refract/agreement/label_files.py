@@ -286,9 +286,9 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_models += is_model(row.get("annotator") or "")
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    has_labels = bool(by_id or stale)
-    other_draw = _other_draw(rows, answers, str(path)) if has_labels else ""
-    if other_draw and len(by_id) < len(answers):
+    of_a_part = len(by_id) < len(answers) and bool(by_id or stale)
+    other_draw = _other_draw(rows, answers, str(path)) if of_a_part else ""
+    if other_draw:
         return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
     part_is_labelled = 0 < len(by_id) < len(answers)
     doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
