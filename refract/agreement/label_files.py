@@ -286,14 +286,16 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_models += is_model(row.get("annotator") or "")
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    of_a_part = len(by_id) < len(answers) and bool(by_id or stale)
-    other_draw = _other_draw(rows, answers, str(path)) if of_a_part else ""
-    if other_draw:
-        return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
-    part_is_labelled = 0 < len(by_id) < len(answers)
-    doubts = [NO_SIZES] if part_is_labelled and drawn_by_doubt(answers) and not by_doubt else []
+    are_of_all = len(by_id) == len(answers)
+    if not are_of_all and (by_id or stale):
+        other_draw = _other_draw(rows, answers, str(path))
+        if other_draw:
+            return JoinedLabels({}, [*stale, *by_id], why_stale=other_draw)
+    unsized = by_id and not are_of_all and drawn_by_doubt(answers) and not by_doubt
+    doubts = [NO_SIZES] if unsized else []
+    why_stale = _rewritten(rows, known) if stale else ""
     blank = unlabelled[:blank_before]
-    return JoinedLabels(by_id, stale, blank, inclusion, by_models, doubts, _rewritten(rows, known))
+    return JoinedLabels(by_id, stale, blank, inclusion, by_models, doubts, why_stale)
 
 
 def _rewritten(

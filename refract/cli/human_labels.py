@@ -204,9 +204,8 @@ def label(
     count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
     say(f"{out}: {count}, to be labelled in this order")
     if keep:
-        say(
-            f"{kept} of the {labelled} labels in {keep} are kept; the others' answers are not drawn"
-        )
+        left = "; the others' answers have changed, or were not drawn" if kept < labelled else ""
+        say(f"{kept} of the {labelled} labels in {keep} are kept{left}")
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():
         say(plan)
