@@ -41,7 +41,6 @@ def main(name: str) -> None:
             store=store,
             seed=run_seed(params),
             folders=[folder, ANSWERS / name],
-            fixed=read_object(Path("data/prompts/generation.json")),
             samples=read_object(Path("data/prompts/samples.json")),
         )
     for suite in suites:

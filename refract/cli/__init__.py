@@ -48,8 +48,7 @@ PLACES = Registry(
 # What `refract --help` shows, those of our packages where they are installed.
 GROUPS = {
     "Measure": {
-        "run": "Measure a model on suites, or by a published protocol",
-        "protocols": "The published protocols",
+        "run": "Measure a model on suites",
         "demo": "A small project of the synthetic model, up to the page",
         "init": "Write a small project",
         "estimate": "Requests, tokens and cost of the next run",

@@ -90,15 +90,6 @@ class SuiteSettings(Settings):
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )
-    protocol: str | None = Field(
-        None,
-        pattern=r"^[a-z0-9_]+@[0-9.]+(/[a-z0-9_]+)?$",
-        description="a published protocol, which fixes how answers are generated and adds its "
-        "numbers",
-        json_schema_extra={
-            "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
-        },
-    )
     template: str | None = Field(
         None, description="text with {feature} in it, for rows with `features`"
     )

@@ -44,13 +44,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.exporters": ("appendix", "bundle", "eee", "latex"),
     },
     "published": {
-        "refract.commands": (
-            "import-suite",
-            "judge.fetch",
-            "judge.list",
-            "models.fetch",
-            "protocols",
-        ),
+        "refract.commands": ("import-suite", "judge.fetch", "judge.list", "models.fetch"),
         "refract.judges": (
             *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
             *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
@@ -58,7 +52,6 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
-        "refract.protocols": ("published",),
         "refract.texts": ("published",),
     },
 }

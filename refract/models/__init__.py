@@ -105,21 +105,6 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     return adapter, settings
 
 
-def with_fixed(
-    name: str, definition: Mapping[str, Any], fixed: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A definition with other settings of generation in place of its own, as far as its adapter has
-    them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
-    adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
-    merged = dict(definition)
-    for key, value in fixed.items():
-        if key in adapter.Settings.model_fields:
-            merged[key] = value
-            if value is None:
-                del merged[key]
-    return merged
-
-
 def with_implied(value: Any) -> Any:
     """A definition, or whatever holds some, with what adapters imply where it says nothing
     (:attr:`refract.models.protocol.Model.IMPLIES`)."""

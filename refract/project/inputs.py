@@ -32,7 +32,6 @@ from refract.rates.key import INSTALLED as MEASURES
 from refract.rates.key import installed_measures
 from refract.rates.names import unknown_threshold
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites.protocols import CATALOGUES
 from refract.suites.rows import is_played, load_suite
 
 # Counted up when the code would see something else in the same files.
@@ -49,16 +48,7 @@ FOLDERS = ("model_id", "adapter_path", "encoder")
 # Settings of models that name a file or folder, by their adapter.
 LOCAL = {"hf": ("model_id", "adapter_path"), "recorded": ("path",)}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
-OF_PROMPTS = (
-    "file",
-    "sample",
-    "stratified",
-    "perturbations",
-    "template",
-    "tools",
-    "samples",
-    "protocol",
-)
+OF_PROMPTS = ("file", "sample", "stratified", "perturbations", "template", "tools", "samples")
 OF_JUDGES = ("file", "judges", "perturbations")
 # The settings by which a definition names code of another package.
 KINDS: dict[str, tuple[Registry, ...]] = {
@@ -66,7 +56,6 @@ KINDS: dict[str, tuple[Registry, ...]] = {
     "arithmetic": (ARITHMETICS,),
     "kind": (JUDGES, PERTURBATIONS),
     "path": (LOGS,),
-    "protocol": (CATALOGUES,),
 }
 
 SECTIONS = Registry({}, "refract.sections")

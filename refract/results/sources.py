@@ -250,6 +250,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
                 f"({path}: {error}); {why}"
             ) from None
         _check_usable(outcomes + note, lines)
+        _refuse_protocols(facts + note, provenance)
         results[model] = Result(lines, provenance, rates)
     if missing:
         raise ResultsError(f"no results of {named(missing)}{note}; {remedy}")
@@ -312,7 +313,18 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         rows = path.with_suffix(RUN_ROWS)
         if rows.is_file():
             _check_hash(path, rows, results=results, key="rows_sha256", sha256=sha256_file(rows))
+    _refuse_protocols(str(path), results["provenance"])
     return {**results, "provenance": _without_former(results["provenance"])}
+
+
+def _refuse_protocols(where: str, provenance: Row | None) -> None:
+    """Raises :class:`ResultsError` for results of earlier releases with numbers of published protocols,
+    which nothing here counts."""
+    if provenance and provenance["model"].get("generation"):
+        raise ResultsError(
+            f"{where}: its suites follow published protocols, which this release no longer counts; read "
+            "it with the release that wrote it, or run its suites without"
+        )
 
 
 def _without_former(provenance: Row) -> Row:
@@ -557,8 +569,8 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
     """What differs between the provenance of two results besides their outcomes: notes, each with
     the suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model, or how it was asked, and the way it was judged differ:
-    whatever the numbers say could then come from either. None stands for a result without provenance."""
+    A suite is refused where both the model and the way it was judged differ: whatever the numbers say
+    could then come from either. None stands for a result without provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}
@@ -579,25 +591,15 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
             notes.append((name, f"the suite's file differs: {hashes}"))
         elif suite["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((name, "drawn or perturbed differently from the same file"))
-        generation = differing(_fixed(a, name), _fixed(b, name))
-        if generation and not models_differ:
-            notes.append((name, f"how its answers were generated differs: {'; '.join(generation)}"))
         scoring = differing(_judging(a, suite), _judging(b, other))
-        if scoring and (models_differ or generation):
-            differs = "the models" if models_differ else "how answers were generated"
+        if scoring and models_differ:
             refused[name] = (
-                f"both {differs} and the judging differ, so that a difference could come from "
+                "both the models and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
             notes.append((name, f"the judging differs, the model does not: {'; '.join(scoring)}"))
     return notes, refused
-
-
-def _fixed(facts: Row, suite: str) -> Row:
-    """The settings with which a model answered a suite of which a protocol fixes some."""
-    fixed: Row = (facts["model"].get("generation") or {}).get(suite) or {}
-    return fixed
 
 
 def _judging(facts: Row, suite: Row) -> Row:

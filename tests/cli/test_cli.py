@@ -239,7 +239,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
-2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
 2 | RUN own.jsonl --name sk-a1a1a1a1a1a1a1a1a1 | must hold no secret: results
 2 | RUN own.jsonl --set refusal_rate | --set takes key=value

@@ -47,7 +47,6 @@ NOT_RUN = {
     "refract judge kappa l.ada.csv ": "needs labels of two people; tests have them",
     "refract reproduce --exec": "generates the whole grid; tests of reproducing have a small one",
     "dvc plots diff ": "draws a page that loads its library from the network",
-    "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
     "refract verify ": "needs the weights; refract-exact's own tests have weights",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",

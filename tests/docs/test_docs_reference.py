@@ -58,7 +58,6 @@ def text_of(page: str) -> str:
     [
         ("params.md", reference.page),
         ("../packages/refract-published/docs/published-suites.md", reference.suites_page),
-        ("../packages/refract-published/docs/protocols.md", reference.protocols_page),
     ],
 )
 def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written):
@@ -164,7 +163,6 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
 # The pages that say what a number means.
 NUMBERS = ("metrics", "statistics", "rows", "labels")
 OF_NUMBERS = [f"{page}.md" for page in NUMBERS]
-OF_NUMBERS.append("../packages/refract-published/docs/protocols.md")
 METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
 
 

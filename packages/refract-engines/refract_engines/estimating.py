@@ -11,8 +11,8 @@ from typer import Argument
 from refract.cli.printing import print_table
 from refract.core.jsonl import canonical_json
 from refract.core.params import grid, run_seed
-from refract.models import generation_settings, identity_of
-from refract.models.answering import requests_by_turn, ways_of_answering
+from refract.models import generation_settings, identity_of, open_model
+from refract.models.answering import requests_by_turn, samples_by_suite
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_model, find_project
@@ -51,21 +51,19 @@ def estimate_model(
     defined = find_model(name, project)
     seed = run_seed(project.params)
     counts: Counter[str] = Counter()
-    fixed = {key: suite.generation for key, suite in suites.items() if suite.generation is not None}
     samples = {key: suite.samples for key, suite in suites.items() if suite.samples is not None}
-    for model, times in ways_of_answering(name, defined, suites, fixed=fixed, samples=samples):
-        settings = generation_settings(name, model.opened[1] or defined)
-        identity = _identity(model)
-        # An unknown turn of a conversation counts as long as it may be.
-        longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
-        prompts = {suite: suites[suite].rows for suite in times}
-        turns = requests_by_turn(prompts, model, seed, samples=times, identity=identity)
-        answers: dict[str, Answer] = {}
-        while turns.requests:
-            known = store.get(turns.requests)
-            counts += _counted(turns.requests, known, settings)
-            answers |= turns.answered_at_most(longest) | known
-            turns.go_on(answers)
+    model, settings = open_model(name, defined), generation_settings(name, defined)
+    times = samples_by_suite(name, model, defined, suites, samples)
+    # An unknown turn of a conversation counts as long as it may be.
+    longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
+    prompts = {key: suite.rows for key, suite in suites.items()}
+    turns = requests_by_turn(prompts, model, seed, samples=times, identity=_identity(model))
+    answers: dict[str, Answer] = {}
+    while turns.requests:
+        known = store.get(turns.requests)
+        counts += _counted(turns.requests, known, settings)
+        answers |= turns.answered_at_most(longest) | known
+        turns.go_on(answers)
     sent, made = -(-counts["characters"] // CHARACTERS_PER_TOKEN), counts["answers"]
     price, dollars = defined.get("price"), None
     if price:

@@ -31,17 +31,15 @@ def test_it_counts_what_the_store_lacks(cli, tmp_path):
     assert requests_and_stored() == ["8", "0"]
 
 
-def test_it_asks_each_suite_as_its_protocol_and_its_samples_say(cli, tmp_path):
-    """Eight prompts three times at the model's own settings, four once at the protocol's, which has no
-    system prompt."""
-    pytest.importorskip("refract_published")
+def test_it_asks_each_suite_as_often_as_its_samples_say(cli, tmp_path):
+    """Eight prompts three times, and four once."""
     model = {**API, "system_prompt": "Be kind.", "price": {"input": 1000, "output": 100}}
     small_project(tmp_path, model, suite_rows("own", 4, 4), "short")
     params = ROUND_TRIP.load(tmp_path / "params.yaml")
     params["suites"]["own"]["samples"] = 3
     ROUND_TRIP.dump(params, tmp_path / "params.yaml")
     characters = len("own: question 0")
-    sent, most = (24 * (characters + len("Be kind.")) + 4 * characters) // 4, 24 * 64 + 4 * 256
+    sent, most = 28 * (characters + len("Be kind.")) // 4, 28 * 64
     dollars = (sent * 1000 + most * 100) / 1e6
     cells = re.split("  +", cli("estimate", "m").out.splitlines()[2].strip())
     assert cells == ["m", "28", "0", f"{sent}", f"{most:,}", f"at most about ${dollars:.2f}"]

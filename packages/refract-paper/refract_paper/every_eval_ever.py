@@ -26,13 +26,6 @@ from refract.report.sentences import SERVED
 from refract.results.table_rows import confidence_of, rate_from_row
 
 SCHEMA = "0.3.0"
-# Of measures of published protocols, which direction is better.
-PROTOCOL_BETTER = {
-    "strongreject_score": "lower",
-    "inspect_strong_reject": "lower",
-    "jailbreak_rate": "lower",
-    "accuracy": "higher",
-}
 METHOD = "docs/metrics.md of Refract: Wilson's or Tango's score interval, with clusters"
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 
@@ -189,8 +182,7 @@ class Evaluated:
     def result(self, row: Row) -> Row:
         """One rate of the record."""
         key = rate_from_row(row).key
-        measure = key.name
-        better = key.measure.better or PROTOCOL_BETTER.get(measure)
+        measure, better = key.name, key.measure.better
         group = f"/{row['field']}={row['value']}" if row["field"] else ""
         metric = {
             "evaluation_description": f"docs/metrics.md of Refract: {measure}",
