@@ -9,7 +9,7 @@ from typing import Any
 
 from refract.core.registry import find
 from refract.core.showing import say
-from refract.models import checkpoint, lora, turn
+from refract.models import checkpoint, lora
 from refract.models.arithmetic import ARITHMETICS, Arithmetic, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.prompting import OPTIONS, Prompting, ReadyPrompt
@@ -67,7 +67,7 @@ class HF(Model):
             "top_p": settings.top_p if self.samples else None,
             "top_k": settings.top_k if self.samples else None,
             "stop": self.prompting.stop,
-            "system_prompt": turn.system_identity(settings.system_prompt),
+            "system_prompt": settings.system_prompt,
             "arithmetic": self.arithmetic,
         }
         for key in DETERMINING:

@@ -65,7 +65,6 @@ class Prompting:
         self._special: dict[int, str] = {}  # tokens of which an answer has no text
         self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
-        self._system: str | None = None
 
     def load(self) -> None:
         """Loads configuration and tokenizer. Raises AdapterError."""
@@ -84,7 +83,6 @@ class Prompting:
             lora.refuse_other_prompts(
                 self.loader.adapter_folder, tokenizer, templated=settings.chat_template
             )
-        self._system = turn.system_text(where, settings.system_prompt)
         template = str(tokenizer.chat_template) if self._templated else ""
         for option in OPTIONS:
             value = getattr(settings, option)
@@ -232,7 +230,7 @@ class Prompting:
     ) -> tuple[str, list[int], str]:
         """The prompt's text, its tokens, and the text before the model's turn where that is known."""
         before = ""
-        messages = turn.with_system_prompt(conversation, self._system)
+        messages = turn.with_system_prompt(conversation, self.settings.system_prompt)
         offered: dict[str, Any] = {}
         if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
             offered["tools"] = list(tools)

@@ -263,13 +263,7 @@ class Provider(Model):
         left_out = SENDING | {key for key in ADDED if getattr(settings, key, None) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
-        system = turn.system_identity(settings.system_prompt)
-        return {**settings.model_dump(exclude=left_out), "system_prompt": system}
-
-    @cached_property
-    def system(self) -> str | None:
-        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
-        return turn.system_text(self.where, self.settings.system_prompt)
+        return settings.model_dump(exclude=left_out)
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
@@ -431,7 +425,7 @@ class Provider(Model):
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
-        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
+        messages = turn.with_system_prompt(request.attempts[attempt], self.settings.system_prompt)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
         body: dict[str, Any] = {"model": settings.model_id}
@@ -496,7 +490,7 @@ class Provider(Model):
 
     def words_of(self, request: Request, attempt: int) -> str:
         """All texts that an attempt sends."""
-        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
+        messages = turn.with_system_prompt(request.attempts[attempt], self.settings.system_prompt)
         return " ".join(str(message["content"]) for message in messages)
 
     def was_cut(self, request: Request, answer: Answer) -> str | None:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from refract.core.published_text import Source, SourceError, fetched_text
 from refract.core.thinking import split
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
@@ -41,31 +40,8 @@ Markers = Annotated[
     ),
 ]
 SystemPrompt = Annotated[
-    Text | Source | None,
-    Field(
-        description="for conversations without a system message",
-        json_schema_extra={
-            "allowed": "a text, null, or where a published one stands: {package or repository, path, "
-            "at, sha256}"
-        },
-    ),
+    Text | None, Field(description="for conversations without a system message")
 ]
-
-
-def system_text(where: str, prompt: str | Source | None) -> str | None:
-    """The text itself; a published one is fetched at its first use. Raises
-    :class:`AdapterError`."""
-    if not isinstance(prompt, Source):
-        return prompt
-    try:
-        return fetched_text(prompt, f"{where}: system_prompt")
-    except SourceError as error:
-        raise AdapterError(f"{where}: system_prompt: {error}") from None
-
-
-def system_identity(prompt: str | Source | None) -> Any:
-    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
-    return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
 def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:

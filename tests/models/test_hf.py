@@ -326,8 +326,7 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
             for name, value in {
                 **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "exact"},
                 **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
-                **{"thinking_tokens": 8, "loop_tokens": 64,
-                 "system_prompt": {"path": "x", "sha256": "0" * 64}},
+                **{"thinking_tokens": 8, "loop_tokens": 64, "system_prompt": "Be kind."},
             }.items()
         ),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p

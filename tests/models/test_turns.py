@@ -1,14 +1,11 @@
-"""What protocols need of generation: a prefilled turn, thinking with a budget of its own, options of
-chat templates, system prompts by reference."""
+"""Around a model's turn: a prefill, thinking with a budget of its own, options of chat templates."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
 
-from refract.core.environment import data_folder
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model, turn
@@ -24,9 +21,6 @@ from tests.small_models import (
     save_tokenizer,
     tokens_of,
 )
-
-SYSTEM = "Answer in one sentence.\n"
-DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()
 
 
 def served(adapter: str, server: FaultServer, **settings):
@@ -223,33 +217,6 @@ def test_the_answer_has_its_tokens_behind_thinking(copy):
     before, _, behind = free.response.partition(end)
     assert (answer.thinking, answer.response) == (before.strip(), behind.lstrip())
     assert (answer.completion_tokens, answer.finish_reason) == (24, "length")
-
-
-# System prompts by reference
-
-
-def test_a_system_prompt_of_a_file_is_sent_unless_it_is_another_text_now(tmp_path):
-    (tmp_path / "own.txt").write_text(SYSTEM)
-    reference = {"path": str(tmp_path / "own.txt"), "sha256": DIGEST}
-    with FaultServer() as server:
-        adapter = served("openai", server, system_prompt=reference)
-        one(adapter)
-        assert server.bodies[0]["messages"][0] == {"role": "system", "content": SYSTEM}
-        assert identity_of(adapter)["system_prompt"] == {"sha256": DIGEST}
-        (tmp_path / "own.txt").write_text("Something else.")
-        with pytest.raises(AdapterError, match=DIGEST):
-            one(served("openai", server, system_prompt=reference))
-        assert len(server.bodies) == 1
-
-
-def test_a_published_system_prompt_comes_from_the_data_folder(tiny):
-    kept = data_folder() / "judges" / f"{DIGEST}.txt"
-    kept.parent.mkdir(parents=True)
-    kept.write_text(SYSTEM)
-    reference = {"package": "some-package==1.0", "path": "a.py", "at": "A", "sha256": DIGEST}
-    by_reference = answers(model(tiny, system_prompt=reference, max_tokens=8), [ask("Hi")])
-    plain = answers(model(tiny, system_prompt=SYSTEM, max_tokens=8), [ask("Hi")])
-    assert by_reference == plain
 
 
 # Where a turn begins and ends by the checkpoint's own template
