@@ -7,7 +7,7 @@ from typing import Any
 
 from refract.rates.key import HARMFUL_REFUSAL
 from refract.rates.rate import Rate
-from refract.report.drawing import Curve, Figure, Mark
+from refract.report.drawing import Figure, Mark
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, percent
 
@@ -20,8 +20,7 @@ SERIES = {
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    makers = (_refusal, _trade_off, _scaling)
-    return [figure for figure in (maker(view) for maker in makers) if figure.marks]
+    return [figure for figure in (_refusal(view), _trade_off(view)) if figure.marks]
 
 
 def _intervals(view: View) -> str:
@@ -70,24 +69,3 @@ def _trade_off(view: View) -> Figure:
         series=view.models,
         discrimination=(0.2, 0.4, 0.6, 0.8),
     )
-
-
-def _scaling(view: View) -> Figure:
-    """Rates over parameters, a panel for each suite and measure, with the trend of each family."""
-    marks, curves = [], []
-    for series in view.series:
-        panel = f"{view.label(series.suite)}\n{series.title}"
-        for model, point in series.points.items():
-            mark = Mark(panel, model, series.family, point.n, point.size)
-            marks.append(mark._replace(y=point.rate, y_interval=point.interval))
-        sizes = [point.size for point in series.points.values()]
-        slope, intercept = series.trend.slope, series.trend.intercept
-        if slope is not None and intercept is not None:
-            ends = min(sizes), max(sizes)
-            curves.append(Curve(panel, series.family, *ends, slope, intercept))
-    note = (
-        f"Dots: models with {_intervals(view)}. Lines: logistic regression on log10(parameters), "
-        "within a family."
-    )
-    title = "Rates over model size"
-    return Figure("scaling", marks, title, note, "parameters", "rate", ticks=(), curves=curves)

@@ -45,13 +45,7 @@ from refract.report.sentences import Sentences
 from refract.report.view import View
 from refract.report.wording import kinds_text, p_text, short_estimate, short_text
 from refract.statistics.hypotheses import holm
-from refract.statistics.trends import LEAST_MODELS, Trend
 
-PROBLEMS = {
-    "one size": "fewer than two sizes",
-    "constant": "all answers alike",
-    "separated": "sizes separate the answers",
-}
 USAGE = {
     "prompt tokens": "prompt_tokens",
     "answer tokens": "completion_tokens",
@@ -246,35 +240,6 @@ def _pairs(inputs: Inputs) -> Data:
     return {"pairs": shown_table(rows), "tests": tests}
 
 
-def _scaling(inputs: Inputs) -> Data:
-    """The trends of families with three sizes or more, and the rates behind them."""
-    view = inputs.view
-    trends, points = [], []
-    for series in view.series:
-        names = {"family": series.family, "suite": series.suite}
-        names["measure"] = series.title
-        trends.append(names | {"models": len(series.points)} | _trend_cells(series.trend))
-        for model, point in series.points.items():
-            stated = "" if view.sizes[model].counted else " (stated)"
-            row = {
-                **names,
-                "model": model,
-                "parameters": f"{point.size:,.0f}{stated}",
-                "rate": short_estimate(point.rate, point.interval),
-                "of": f"{point.successes}/{point.n}",
-            }
-            points.append(row)
-    return {"points": shown_table(points), "trends": shown_table(trends), "least": LEAST_MODELS}
-
-
-def _trend_cells(trend: Trend) -> dict[str, object]:
-    if trend.problem:
-        return {"slope": f"none: {PROBLEMS[trend.problem]}", "dispersion": MISSING}
-    ends = "" if trend.low is None else f" [{trend.low:+.3f}, {trend.high:+.3f}]"
-    dispersion = MISSING if trend.dispersion is None else f"{trend.dispersion:.2f}"
-    return {"slope": f"{trend.slope:+.3f}{ends}", "dispersion": dispersion}
-
-
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
     models, suites, judges = [], [], []
@@ -344,6 +309,5 @@ PAGES = (
     Section("judges", "How good the judges are", _judges),
     Section("details", "Every rate with what limits it", _results),
     Section("pairs", "Paired prompts", _pairs),
-    Section("scaling", "Rates over model size", _scaling),
     Section("provenance", "What these numbers are made of", _provenance),
 )

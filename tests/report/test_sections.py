@@ -76,7 +76,7 @@ def rates_of(model: str) -> list[Rate]:
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nmetadata: {}\n")
+    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\n")
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
     suite = suite_facts(draw={"asked": 8, "total": 9, "seed": 1, "samples": 1})
     suite |= {f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")}
