@@ -69,14 +69,12 @@ class ShownTable(NamedTuple):
         table = markdown_table(self.header, self.rows) if self.rows else ""
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
-    def most(self, csv: str, rows: int = MOST) -> str:
-        """So many rows of it in Markdown, with the place of all of them."""
+    def most(self, place: str, rows: int = MOST) -> str:
+        """So many rows of it in Markdown, with the place of all of them, in Markdown too."""
         if len(self.rows) <= rows:
             return self.markdown
         shown = self._replace(rows=self.rows[:rows])
-        return (
-            f"The first {rows} of {len(self.rows):,} rows; all: [{csv}]({csv}).\n\n{shown.markdown}"
-        )
+        return f"The first {rows} of {len(self.rows):,} rows; all: {place}.\n\n{shown.markdown}"
 
 
 def shown_table(

@@ -13,23 +13,14 @@ a ``title`` and a method ``markdown(inputs)``, which returns the page's text; em
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
-from refract.core.showing import csv_cell
-from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.key import ATTACK_SUCCESS, CHANGED, INJECTION_SUCCESS, PAIR_DIFFERENCE, TASK_DONE
-from refract.report.comparison_tables import (
-    COMPARED,
-    compared,
-    compared_numbers,
-    perturbed_numbers,
-    perturbed_table,
-)
-from refract.report.comparisons import ALL_PAIRS
+from refract.report.comparison_tables import compared, perturbed_table
 from refract.report.first_table import details_table, first_table, threshold_table
 from refract.report.judge_notes import (
     further_table,
@@ -77,7 +68,7 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
     templates = environment()
     view = inputs.view
-    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": Sentences(view)}
+    templates.globals |= {"view": view, "say": Sentences(view)}
     templates.globals |= {"prompt_readers": prompt_readers(view)}
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
@@ -276,19 +267,6 @@ def _provenance(inputs: Inputs) -> Data:
         "judges": shown_table(judges),
         "pins": ", ".join(f"{name} {version}" for name, version in inputs.pins.items()),
     }
-
-
-def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
-    """The tables beside the pages, whole: columns and rows by name."""
-    view, refused = inputs.view, over_refused(inputs)
-    rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
-    perturbed = perturbed_numbers(view)
-    written: dict[str, tuple[Sequence[str], list[Row]]] = {
-        "comparisons": (COMPARED, compared_numbers(view.compared)),
-        "over_refusal": (refused.header, rows),
-        "robustness": (COMPARED if perturbed else (), perturbed),
-    }
-    return {name: table for name, table in written.items() if table[0]}
 
 
 FRONT = (

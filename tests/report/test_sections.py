@@ -222,7 +222,7 @@ def test_a_report_that_fails_leaves_the_last_one_and_pages_without_numbers_go(pr
     (project / "elsewhere.csv").rename(outcomes)
     main()
     assert not (project / "metrics/report/old.md").exists()
-    assert (project / "metrics/report/comparisons.csv").is_file()
+    assert (project / "metrics/report/comparisons.md").is_file()
 
 
 def test_hostile_names_are_inert_everywhere_in_the_report(project):
