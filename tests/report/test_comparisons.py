@@ -123,6 +123,6 @@ def test_those_with_most_evidence_come_first():
 def test_a_share_that_rounds_to_nothing_has_no_minus():
     shares = (9, 9, -0.0004, 0.0, -0.0004, Interval(-0.0004, 0.25), None, None, None)
     difference = Difference("s", "discrimination", "", *shares, model="one")
-    sides = ComparedSides("a", "b", [], 0.95, [difference], [], [])
+    sides = ComparedSides("a", "b", [], 0.95, [difference], [])
     (row,) = SidesText(sides).table("one").rows
     assert "-0.00" not in " ".join(row)
