@@ -65,7 +65,5 @@ def _trade_off(view: View) -> Figure:
         f"{_intervals(view)}.",
         "harmless refused",
         "harmful refused",
-        ticks=(0, 0.25, 0.5, 0.75, 1),
         series=view.models,
-        discrimination=(0.2, 0.4, 0.6, 0.8),
     )
