@@ -9,7 +9,7 @@ from typing import Any
 
 from refract.cli.options import decided_by, keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
-from refract.cli.run_text import print_rates, print_summary, run_view
+from refract.cli.run_text import print_rates, run_view
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
@@ -115,7 +115,7 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
     view = run_view(evaluation, settings)
-    print_rates(evaluation, view)
+    print_rates(view)
     if protocol is not None:
         for line in CATALOGUES.holding(protocol, "--protocol").lines(evaluation.protocol):
             say(line)
@@ -127,7 +127,6 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
-    print_summary(evaluation)
 
 
 def _where_to(request: RunRequest) -> str:
