@@ -9,7 +9,7 @@ from typing import Any
 
 from refract.cli.options import decided_by, keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
-from refract.cli.run_text import print_rates, run_view
+from refract.cli.run_text import print_rates
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
@@ -20,6 +20,7 @@ from refract.models.answering import ANSWERS
 from refract.models.store import open_store
 from refract.rates.counting import coverage_warnings, ended_thinking
 from refract.report.judge_notes import prompt_readers
+from refract.report.view import View
 from refract.results.sources import run_files, write_run
 from refract.suites.protocols import CATALOGUES
 
@@ -114,7 +115,11 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
         for warning in thinking_warnings(result.responses, request.judges):
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
-    view = run_view(evaluation, settings)
+    view = View(
+        {evaluation.model: evaluation.rates},
+        {evaluation.model: evaluation.provenance},
+        confidence=settings.confidence,
+    )
     print_rates(view)
     if protocol is not None:
         for line in CATALOGUES.holding(protocol, "--protocol").lines(evaluation.protocol):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from refract.cli.printing import print_table
-from refract.core.params import DecisionSettings
 from refract.core.showing import say
 from refract.core.vocabulary import SAMPLES_FIELD
-from refract.evaluate import Evaluation
 from refract.rates.key import NULL_DIFFERENCE, WITHOUT_PROVIDER
 from refract.report.markdown import shown_table
 from refract.report.view import View
@@ -14,15 +12,6 @@ from refract.report.wording import clusters_text, not_judged, percent, short_tex
 
 # Rates that follow from others.
 HIDDEN = ("refusal_difference_to_pair", "under_refusal_rate")
-
-
-def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
-    """The numbers of a run as the report reads them."""
-    return View(
-        {evaluation.model: evaluation.rates},
-        {evaluation.model: evaluation.provenance},
-        confidence=settings.confidence,
-    )
 
 
 def print_rates(view: View) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 from refract.rates.key import HARMFUL_REFUSAL
 from refract.rates.rate import Rate
@@ -27,10 +26,10 @@ def _intervals(view: View) -> str:
     return f"{percent(view.confidence)} intervals"
 
 
-def _mark(view: View, rate: Rate, **names: Any) -> Mark:
-    """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
-    suite, model = view.label(rate.suite), rate.model
-    return Mark(suite, model, model, rate.counts.n, rate.value, rate.shown)._replace(**names)
+def _mark(view: View, rate: Rate) -> Mark:
+    """A rate on the line of its model in the panel of its suite."""
+    model = rate.model
+    return Mark(view.label(rate.suite), model, model, rate.counts.n, rate.value, rate.shown)
 
 
 def _refusal(view: View) -> Figure:
@@ -39,7 +38,7 @@ def _refusal(view: View) -> Figure:
     for measure, category in CATEGORY_OF.items():
         for rate in view.every:
             if rate.name == measure and not rate.group:
-                marks.append(_mark(view, rate, series=SERIES[category]))
+                marks.append(_mark(view, rate)._replace(series=SERIES[category]))
     note = f"{_intervals(view)}; rows of one request are one cluster."
     return Figure("refusal", marks, "Refusal by category", note, "share refused")
 
@@ -54,8 +53,8 @@ def _trade_off(view: View) -> Figure:
         if category == "harmful" or not rate or not harmful:
             continue
         if rate.value is not None and harmful.value is not None:
-            mark = _mark(view, rate, panel=f"{view.label(suite)}\n{category}", line="")
-            marks.append(mark._replace(y=harmful.value, y_interval=harmful.shown))
+            mark = _mark(view, rate)._replace(y=harmful.value, y_interval=harmful.shown)
+            marks.append(mark._replace(panel=f"{mark.panel}\n{category}", line=""))
     return Figure(
         "trade_off",
         marks,

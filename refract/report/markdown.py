@@ -48,20 +48,13 @@ class ShownTable(NamedTuple):
     rows: list[list[str]]
     notes: list[str]
 
-    def only(self, places: Sequence[int]) -> ShownTable:
-        """The table with the columns at these places alone."""
-
-        def kept(row: list[str]) -> list[str]:
-            return [row[place] for place in places]
-
-        return ShownTable(kept(self.header), list(map(kept, self.rows)), self.notes)
-
     @property
     def filled(self) -> ShownTable:
         """The table without the columns that are empty in all rows."""
-        empty = {"", MISSING}
-        columns = range(len(self.header))
-        return self.only([place for place in columns if {row[place] for row in self.rows} - empty])
+        empty, columns = {"", MISSING}, range(len(self.header))
+        kept = [place for place in columns if {row[place] for row in self.rows} - empty]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return ShownTable([self.header[place] for place in kept], rows, self.notes)
 
     @property
     def markdown(self) -> str:

@@ -50,11 +50,10 @@ def write_report(root: Path) -> str:
     pages = report_pages(inputs)
     page = _page(root, inputs, pages, figures)
     write_bytes(root / REPORT, [pages.pop("report").encode()])
-    kept = set()
-    for name, text in pages.items():
-        kept.add(root / PAGES / f"{name}.md")
-        write_bytes(root / PAGES / f"{name}.md", [text.encode()])
-    for path in set((root / PAGES).glob("*.*")) - kept:
+    texts = {root / PAGES / f"{name}.md": text for name, text in pages.items()}
+    for path, text in texts.items():
+        write_bytes(path, [text.encode()])
+    for path in set((root / PAGES).glob("*.*")) - texts.keys():
         path.unlink()
     write_figures(figures, root / FIGURES)
     write_bytes(root / PAGE, page)
