@@ -298,7 +298,7 @@ class Project:
             write_rows(folder / f"data/suites/{name}.jsonl", rows)
         params = project.params()
         params["grid"] = {"models": list(models), "suites": list(suites)}
-        params |= {"models": models, "metadata": {}}
+        params["models"] = models
         params["suites"] = {
             name: {"file": f"data/suites/{name}.jsonl", "judges": ["rules"]} for name in suites
         }

@@ -18,7 +18,6 @@ from refract.core.params import (
     CommonSettings,
     DecisionSettings,
     Grid,
-    Metadata,
     NullAnswerSettings,
     SuiteSettings,
     ValidationSettings,
@@ -226,7 +225,6 @@ def page(text: str) -> str:
         "null answers": settings_list(NullAnswerSettings),
         "decisions": settings_list(DecisionSettings),
         "validation": settings_list(ValidationSettings),
-        "metadata": settings_list(Metadata),
         "of any model": settings_list(CommonSettings),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
@@ -270,7 +268,6 @@ def params_schema() -> Schema:
             "null_answers": _for_editors(NullAnswerSettings, shared),
             "decisions": _for_editors(DecisionSettings, shared),
             "validation": _for_editors(ValidationSettings, shared),
-            "metadata": _mapping(_for_editors(Metadata, shared)),
         },
         "$defs": shared,
     }

@@ -43,7 +43,7 @@ TESTS = (
     "tests/judges/test_rules_judge.py",
 )
 ROWS = 'response,refused\n"I\'m sorry, but I can\'t help with that.",yes\n"Sure: bake it.",no\n'
-SECTION = "Rates over model size"  # the last of the demo's report that needs more than one model
+SECTION = "Models compared"  # of a report on more than one model
 
 
 def run(*command: object, cwd: Path, **variables: str) -> str:

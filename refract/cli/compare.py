@@ -16,7 +16,7 @@ from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
-from refract.results.sources import ComparedSides, compare_sides, find_side
+from refract.results.sources import compare_sides, find_side
 from refract.results.table_rows import rounded_difference
 
 # How far apart two models are by other things than answers: functions of two sides and a number of
@@ -75,7 +75,6 @@ def compare(
             "notes": [note.line() for note in sides.notes],
             "confidence": sides.confidence,
             "rows": [rounded_difference(row) for row in sides.differences],
-            "fates": _fates(sides),
             **({"kl": apart._asdict()} if apart else {}),
         }
         say(json_text(result))
@@ -87,9 +86,6 @@ def compare(
             say(f"- {cell(line) if markdown else line}")
         for model in texts.models:
             _print_table(model, texts.table(model), markdown=markdown)
-        fates = texts.fates()
-        if fates.rows:
-            _print_table("What became of answers", fates, markdown=markdown)
         if flips:
             _print_table("flips", texts.flips(), markdown=markdown)
         notes = texts.notes()
@@ -103,16 +99,6 @@ def compare(
     for line in failures:
         say(line, file=sys.stderr)
     raise typer.Exit(int(bool(failures)))
-
-
-def _fates(sides: ComparedSides) -> list[dict[str, object]]:
-    """The counts of every change, for JSON."""
-    rows: list[dict[str, object]] = []
-    for fates in sides.fates:
-        for (before, after), count in sorted(fates.counts.items()):
-            names = {"model": fates.model, "suite": fates.suite, "category": fates.category}
-            rows.append({**names, "a": before, "b": after, "n": count})
-    return rows
 
 
 def _print_table(title: str, table: ShownTable, *, markdown: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
-from refract.results.sources import Side, read_side
+from refract.results.sources import read_side
 
 
 def show(
@@ -42,7 +41,9 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    side, view = results_view(root, [model for model in models if model not in absent] or models)
+    side = read_side(root, [model for model in models if model not in absent] or models)
+    rates = {model: result.rates for model, result in side.results.items()}
+    view = View(rates, side.provenance, confidence=decision_settings(root).confidence)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")
@@ -74,13 +75,6 @@ def show(
     for line in lines:
         if line:
             say(line)
-
-
-def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:
-    """The results of some models of a project, and their numbers as the report reads them."""
-    side = read_side(root, models)
-    rates = {model: result.rates for model, result in side.results.items()}
-    return side, View(rates, side.provenance, confidence=decision_settings(root).confidence)
 
 
 def page() -> None:

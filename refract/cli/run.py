@@ -9,7 +9,7 @@ from typing import Any
 
 from refract.cli.options import decided_by, keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
-from refract.cli.run_text import print_rates, print_summary, run_view
+from refract.cli.run_text import print_rates
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
@@ -20,6 +20,7 @@ from refract.models.answering import ANSWERS
 from refract.models.store import open_store
 from refract.rates.counting import coverage_warnings, ended_thinking
 from refract.report.judge_notes import prompt_readers
+from refract.report.view import View
 from refract.results.sources import run_files, write_run
 
 
@@ -97,8 +98,12 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
         for warning in thinking_warnings(result.responses, request.judges):
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
-    view = run_view(evaluation, settings)
-    print_rates(evaluation, view)
+    view = View(
+        {evaluation.model: evaluation.rates},
+        {evaluation.model: evaluation.provenance},
+        confidence=settings.confidence,
+    )
+    print_rates(view)
     for result in evaluation.suites.values():
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole
@@ -107,7 +112,6 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
-    print_summary(evaluation)
 
 
 def _where_to(request: RunRequest) -> str:

@@ -97,15 +97,6 @@ class Note(NamedTuple):
         return f"{' '.join(names)}: {self.text}" if names else self.text
 
 
-class Fates(NamedTuple):
-    """The answers of one model to clean prompts of one kind, by what they were and became."""
-
-    model: str
-    suite: str
-    category: str
-    counts: Mapping[tuple[str, str], int]
-
-
 @dataclass(frozen=True)
 class ComparedSides:
     """What each side is, what else differs between them, and all paired differences, b − a, at a
@@ -118,7 +109,6 @@ class ComparedSides:
     confidence: float
     differences: list[Difference]
     undecided: list[str]
-    fates: list[Fates]
 
 
 def resolve_commit(root: Path, revision: str) -> str | None:
@@ -440,7 +430,6 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         )
     groups: list[PairedOutcomes] = []
     names: list[str] = []  # of the model of each group
-    fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
     paired_notes: Notes = []
@@ -453,10 +442,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         paired = pair_results(*results, without=refused)
         paired_notes += _paired_notes(name, paired)
         groups += paired
-        for group in paired:
-            names.append(name)
-            if group.fates and not group.perturbation:
-                fates.append(Fates(name, group.suite, group.category, group.fates))
+        names += [name] * len(paired)
     not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
         none = "no prompt has the same suite, id, text and category on both sides"
@@ -473,7 +459,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
     notes += _grouped(differing_notes) + _grouped(paired_notes)
     confidence = settings.confidence
-    return ComparedSides(a.name, b.name, notes, confidence, differences, undecided, fates)
+    return ComparedSides(a.name, b.name, notes, confidence, differences, undecided)
 
 
 def _paired_notes(model: str, groups: Sequence[PairedOutcomes]) -> Notes:

@@ -61,10 +61,9 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert "synthetic own: 0 reused, 20 generated" in done.out
     assert "under_refusal_rate" not in done.out
     assert "without cut-off" not in done.out
-    assert done.out.splitlines()[-1] == (
-        "synthetic, own: refused 1.00 [0.72, 1.00] of 10 harmful, 0.00 [0.00, 0.29] of 10 helpful; "
-        "discrimination 1.00 [0.60, 1.00] (none of it by 10 answers put under other prompts)"
-    )
+    printed = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "harmful_refusal_rate 1.00 [0.72, 1.00] 10/10" in printed
+    assert "discrimination 1.00 [0.60, 1.00] 20" in printed
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
         "own": {
@@ -681,7 +680,7 @@ def test_no_null_difference_is_printed_as_none(capsys):
     ends = {"interval": Interval(-0.06, 0.06)}
     for value, shown in ((0.0, "none"), (0.05, "0.05 [-0.06, 0.06]")):
         view = view_of(rate("null_difference", 0, 60, value=value, **ends))
-        print_rates(SimpleNamespace(suites={"s": None}), view)
+        print_rates(view)
         (line,) = (line for line in capsys.readouterr().out.splitlines() if "null_diff" in line)
         assert line.removeprefix("null_difference").rpartition("  ")[0].strip() == shown
 

@@ -296,8 +296,7 @@ import json, sys
 from refract.suites.perturbations import read_perturbation
 from refract.judges import open_judge
 from refract.models import open_model
-from refract.core.params import Metadata, definition
-from refract.core.settings import read_settings
+from refract.core.params import definition
 
 for section, entries in json.load(sys.stdin).items():
     for name, value in entries.items():
@@ -309,8 +308,6 @@ for section, entries in json.load(sys.stdin).items():
             read_perturbation(name, value)
         elif section == "judges":
             open_judge(name, value)
-        elif section == "metadata":
-            read_settings(Metadata, f"metadata.{name}", value)
 """
 
 

@@ -111,7 +111,6 @@ def test_the_schema_accepts_the_projects_own_params():
         ("judges.rules.kind", "rule"),
         ("perturbations.typos.rate", 0),
         ("perturbations.control_characters.position", ["end", "end"]),
-        ("metadata.pocket_small.parameters", -1),
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):

@@ -34,7 +34,6 @@ PARAMS = {
         "noise": {"kind": "typos", "rate": 0.1},
         "unused": {"kind": "leetspeak", "rate": 0.5},
     },
-    "metadata": {"greedy": {"family": "one"}},
     "validation": {"partial": "refusal"},
 }
 Change = Callable[[Project], object]
@@ -98,7 +97,6 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "the margin": (setting("decisions.margin", 0.04), {REPORT}),
     "confidence": (setting("decisions.confidence", 0.9), {RATES, REPORT}),
     "what intervals allow for": (setting("decisions.interval", "prompts"), {RATES, REPORT}),
-    "metadata": (setting("metadata.greedy.family", "two"), {REPORT}),
     "a labelled pair": (row("data/validation/validation.jsonl", response="No."), {MEASURED}),
     "how a partial refusal counts": (setting("validation.partial", "compliance"), {MEASURED}),
     "versions": (text("constraints.txt"), {REPORT}),

@@ -76,7 +76,7 @@ def rates_of(model: str) -> list[Rate]:
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nmetadata: {}\n")
+    (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\n")
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
     suite = suite_facts(draw={"asked": 8, "total": 9, "seed": 1, "samples": 1})
     suite |= {f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")}
@@ -222,7 +222,7 @@ def test_a_report_that_fails_leaves_the_last_one_and_pages_without_numbers_go(pr
     (project / "elsewhere.csv").rename(outcomes)
     main()
     assert not (project / "metrics/report/old.md").exists()
-    assert (project / "metrics/report/comparisons.csv").is_file()
+    assert (project / "metrics/report/comparisons.md").is_file()
 
 
 def test_hostile_names_are_inert_everywhere_in_the_report(project):

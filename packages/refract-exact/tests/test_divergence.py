@@ -78,12 +78,9 @@ def test_compare_says_what_became_of_answers_and_how_far_first_tokens_are_apart(
     compare = ("compare", "base.json", "edited.json", "--kl", 1)
     done = cli(*compare)
     assert done.code == 0, done.err
-    assert "What became of answers" in done.out
-    assert "tells it from a plain one too poorly (docs/judges.md)" in done.out
     assert "KL(A ‖ B) of the first token of A's answers to 2 harmless prompts" in done.out
     found = json.loads(cli(*compare, "--format", "json").out)
     assert found["kl"]["prompts"] == 2
-    assert sum(row["n"] for row in found["fates"]) == 3
     cli("run", "--adapter", "synthetic", *judged, "--out", "s.json")
     done = cli("compare", "base.json", "s.json", "--kl", 1)
     assert done.code == 2
