@@ -41,7 +41,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),
-        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
+        "refract.exporters": ("appendix", "bundle", "latex"),
     },
     "published": {
         "refract.commands": (
