@@ -35,7 +35,6 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "exact": {
         "refract.arithmetics": ("exact",),
         "refract.commands": ("verify",),
-        "refract.divergences": ("kl",),
     },
     "gguf": {"refract.weight_files": ("gguf",)},
     "inspect": {},  # it names parts of other tools
