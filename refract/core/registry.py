@@ -24,11 +24,7 @@ from refract.core.errors import MissingPackage, ParamsError, nearest
 # The packages of this repository that bring names, by the registry's group. Where one is not
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
-    "dialogue": {
-        "refract.commands": ("rewrite",),
-        "refract.judges": ("calls",),
-        "refract.perturbations": ("rewrite",),
-    },
+    "dialogue": {"refract.judges": ("calls",)},
     "engines": {
         "refract.commands": ("estimate",),
     },
