@@ -52,7 +52,6 @@ GROUPS = {
         "protocols": "The published protocols",
         "demo": "A small project of the synthetic model, up to the page",
         "init": "Write a small project",
-        "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
     },
     "Results": {
@@ -83,6 +82,7 @@ OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
+    "estimate": "refract run --model MODEL --suite SUITE --limit 5 --out FILE",
     "figures": "refract export --as appendix --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",

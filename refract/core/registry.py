@@ -25,9 +25,6 @@ from refract.core.errors import MissingPackage, ParamsError, nearest
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "dialogue": {"refract.judges": ("calls",)},
-    "engines": {
-        "refract.commands": ("estimate",),
-    },
     "exact": {
         "refract.arithmetics": ("exact",),
         "refract.commands": ("verify",),
