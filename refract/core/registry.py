@@ -24,24 +24,16 @@ from refract.core.errors import MissingPackage, ParamsError, nearest
 # The packages of this repository that bring names, by the registry's group. Where one is not
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
-    "dialogue": {
-        "refract.commands": ("rewrite",),
-        "refract.judges": ("calls",),
-        "refract.perturbations": ("rewrite",),
-    },
-    "engines": {
-        "refract.commands": ("estimate",),
-    },
+    "dialogue": {"refract.judges": ("calls",)},
     "exact": {
         "refract.arithmetics": ("exact",),
         "refract.commands": ("verify",),
-        "refract.divergences": ("kl",),
     },
     "gguf": {"refract.weight_files": ("gguf",)},
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),
-        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
+        "refract.exporters": ("appendix", "bundle", "latex"),
     },
     "published": {
         "refract.commands": ("import-suite", "judge.fetch", "judge.list", "models.fetch"),

@@ -215,12 +215,10 @@ class Turns:
     ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each prompt's
     request by suite and prompt id, in prompt order, "" where there is none so far."""
 
-    def __init__(
-        self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int, identity: str
-    ) -> None:
-        self.suites, self.model = suites, model
+    def __init__(self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int) -> None:
+        self.model = model
         self._seed = seed if model.samples else None
-        self._identity = identity or canonical_json(identity_of(model))
+        self._identity = canonical_json(identity_of(model))
         self.requests: dict[str, Request] = {}
         self.keys: dict[str, dict[str, str]] = {suite: {} for suite in suites}
         for suite, rows in suites.items():
@@ -243,27 +241,21 @@ class Turns:
         """What is to be said of turns that could not follow."""
         return ""
 
-    def answered_at_most(self, longest: Answer) -> dict[str, Answer]:
-        """The longest answer to each request, for an estimate of what follows."""
-        return dict.fromkeys(self.requests, longest)
 
-
-def requests_by_turn(
+def _requests_by_turn(
     suites: Mapping[str, Iterable[PromptRow]],
     model: Model,
     seed: int,
     samples: Mapping[str, int],
-    identity: str = "",
 ) -> Turns:
     """The requests of suites, by turn. ``samples``: answers to each prompt of a suite, where
-    not one. ``identity``: the model's, as JSON, where not the one it states. Raises
-    :class:`MissingPackage`."""
+    not one. Raises :class:`MissingPackage`."""
     rows = {}
     for suite, prompts in suites.items():
         rows[suite] = list(sample_prompts(prompts, samples.get(suite, 1)))
     has_turns = any("turn" in row for suite_rows in rows.values() for row in suite_rows)
     kind: type[Turns] = played("requests") if has_turns else Turns
-    return kind(rows, model, seed, identity)
+    return kind(rows, model, seed)
 
 
 def answer_prompts(
@@ -279,12 +271,12 @@ def answer_prompts(
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folders`` go to the store first. ``samples`` are those of
-    :func:`requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
+    :func:`_requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
     Raises what :func:`generate` raises."""
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
     unread = list(folders)
-    turns = requests_by_turn(suites, model, seed=seed, samples=samples)
+    turns = _requests_by_turn(suites, model, seed=seed, samples=samples)
     while turns.requests:
         requests = turns.requests
         answers |= _stored(store, requests)

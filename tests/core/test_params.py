@@ -265,7 +265,7 @@ def test_any_params_are_usable_or_refused_in_one_message(tmp_path_factory, param
 
 COMMANDS = (
     ("run", "--model", "synthetic", "--suite", "mine", "--out", "out.json"),
-    ("estimate",), ("gate",), ("show",),
+    ("gate",), ("show",),
     ("label", "--model", "synthetic", "--suite", "mine"),
 )  # fmt: skip
 

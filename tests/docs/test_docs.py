@@ -357,7 +357,7 @@ def measured_clone(folder: Path) -> Path:
 
 
 # Pages that run the pipeline and show nothing of the report, which takes most of its time.
-WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "scale.md", "suites.md", "tutorial.md")
+WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "suites.md", "tutorial.md")
 
 
 def reader_of(measured: Path, folder: Path, address: str, page: Path) -> Reader:

@@ -164,8 +164,6 @@ RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suit
 NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
     ((*RUN, "tool_use"), "dialogue"),
-    (("rewrite", "past_tense"), "dialogue"),
-    (("estimate", "synthetic"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),

@@ -292,7 +292,7 @@ def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(c
     [
         ({"adapter": "recorded", "path": "other/answers.jsonl"}, set()),
         ({"gguf_file": "x.gguf"}, {"refract_gguf"}),
-        ({"kind": "rewrite"}, {"refract_dialogue"}),
+        ({"kind": "calls"}, {"refract_dialogue"}),
         ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),
         ({"adapter": "recorded", "path": "log.json"}, {"refract_published"}),
     ],
