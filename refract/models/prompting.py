@@ -13,7 +13,7 @@ from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
-from refract.models import checkpoint, lora, turn
+from refract.models import checkpoint, turn
 from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
@@ -79,10 +79,6 @@ class Prompting:
             log.warning(
                 "%s: the checkpoint has no chat template; prompts are given as bare text",
                 where,
-            )
-        if self.loader.adapter_folder:
-            lora.refuse_other_prompts(
-                self.loader.adapter_folder, tokenizer, templated=settings.chat_template
             )
         self._system = turn.system_text(where, settings.system_prompt)
         template = str(tokenizer.chat_template) if self._templated else ""

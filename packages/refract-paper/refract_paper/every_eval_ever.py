@@ -80,12 +80,14 @@ def write_records(export: Export) -> Iterator[str]:
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
-    """A model's id as DEVELOPER/NAME: that of the hub or provider, else, and with an
-    adapter of its own, ``local/NAME``."""
+    """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
     stated = str(definition.get("model_id", ""))
     adapter = definition["adapter"]
-    local = adapter == "hf" and not definition.get("adapter_path")
-    if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
+    if (
+        adapter == "hf"
+        and re.fullmatch(r"[\w-]+/[\w.-]+", stated)
+        and not stated.startswith("data/")
+    ):
         return stated
     if _is_served(definition):
         return stated if stated.startswith(f"{adapter}/") else f"{adapter}/{stated}"
@@ -165,8 +167,7 @@ class Evaluated:
             "parameters": model.get("parameters"),
             "dtype": model.get("dtype"),
         }
-        stated = None if definition.get("adapter_path") else definition.get("model_id")
-        name = stated or self.model.rpartition("/")[2]
+        name = definition.get("model_id") or self.model.rpartition("/")[2]
         return {
             "schema_version": SCHEMA,
             "evaluation_id": self.id,

@@ -10,7 +10,6 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.statistics.proportions import settled, wilson
-from refract_paper.every_eval_ever import model_id
 from tests.builders import Project, suite_rows
 from tests.results.test_results import computed_project
 
@@ -83,12 +82,6 @@ def test_a_record_says_what_was_measured(records):
     assert record["evaluation_id"] == "alpha/local/one/1767225600"
     assert rate["score_details"]["details"]["n"] == "3"
     assert "one as local/one; --set model_ids names them otherwise" in said
-
-
-def test_a_model_with_an_adapter_is_not_called_by_its_base():
-    base = {"adapter": "hf", "model_id": "owner/base"}
-    assert model_id("m", base) == "owner/base"
-    assert model_id("m", {**base, "adapter_path": "tuned"}) == "local/m"
 
 
 OWN = ("--model", "synthetic", "--suite", "alpha.jsonl")
