@@ -35,7 +35,7 @@ from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models import check_keys
 from refract.models.answering import Count, ModelRun, answer_model
-from refract.models.origins import latency, made_rows
+from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, check_names, find_suite
@@ -139,8 +139,8 @@ class SuiteResult:
 class Evaluation:
     """One model on some suites, by name. ``provenance`` is what the results were made of,
     ``origins`` how each answer was made and ``certificates`` what speaks for it, by request, where
-    that is known; ``seconds`` are those of each call to a server. ``protocol`` is what a published
-    protocol says of the evaluation, ``averages`` its rates over all suites."""
+    that is known. ``protocol`` is what a published protocol says of the evaluation, ``averages`` its
+    rates over all suites."""
 
     model: str
     suites: Mapping[str, SuiteResult]
@@ -149,7 +149,6 @@ class Evaluation:
     certificates: Mapping[str, Certificate]
     protocol: Row | None = None
     averages: Sequence[Rate] = ()
-    seconds: Sequence[float] = ()
 
     @property
     def rates(self) -> list[Rate]:
@@ -190,7 +189,7 @@ class Evaluation:
 
     def made(self) -> Row:
         """Which runs made the answers and what speaks for them, as far as it is known."""
-        return made_rows(self.rows(), self.origins, self.certificates) | latency(self.seconds)
+        return made_rows(self.rows(), self.origins, self.certificates)
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:
@@ -293,12 +292,7 @@ def evaluate(
     )
     facts["run"] = _run_facts(sample, seed)
     return Evaluation(
-        name,
-        results,
-        facts,
-        answers.origins,
-        certificates=answers.certificates,
-        seconds=answers.seconds,
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
     )
 
 

@@ -372,7 +372,6 @@ class ModelRun:
     certificates: dict[str, Certificate] = field(default_factory=dict)
     description: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
 
 
 def answer_model(
@@ -407,7 +406,6 @@ def answer_model(
         )
         run.responses |= responses
         run.counts |= counts
-        run.seconds += getattr(opened, "seconds", [])
         for key, used in opened.usage.items():
             # None is a cost without a price, which all of them have in common.
             before = run.usage.get(key)

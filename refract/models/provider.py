@@ -219,8 +219,6 @@ class Provider(Model):
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
-        # That each call took which was answered, its repeats included.
-        self.seconds: list[float] = []
 
     @cached_property
     def begun(self) -> turn.Begun:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -127,7 +126,6 @@ class LiveRun:
         doubtful: Answer | None = None  # whose prompt the server may have cut
         while True:
             client = self.client if self.model.reached else self.first
-            began = time.monotonic()
             try:
                 response = await self.model.send(client, body)
                 answer = self.model.read_reply(response.content, attempt)
@@ -137,7 +135,6 @@ class LiveRun:
                 repeats = headers.get("x-should-retry") != "false"
             else:
                 self.failures = 0
-                self.model.seconds.append(time.monotonic() - began)
                 self.model.count(answer, body)
                 if doubtful and (answer.prompt_tokens or 0) < (doubtful.prompt_tokens or 0):
                     return doubtful  # a shorter prompt has fewer tokens, so it was read whole
