@@ -26,7 +26,7 @@ from refract.core.published_text import PACKAGE
 from refract.core.registry import Registry, find
 from refract.core.settings import Number, Settings
 from refract.models.protocol import AdapterError, first_line
-from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text, refuse_ambiguous
+from refract.models.turn import Markers, SystemPrompt, Text, refuse_ambiguous
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
 # are left out.
@@ -116,9 +116,6 @@ class HFSettings(Settings):
     enable_thinking: bool | None = Field(None, description="given to a chat template that reads it")
     reasoning_effort: Text | None = Field(
         None, description="given to a chat template that reads it"
-    )
-    date: Day | None = Field(
-        None, description=f"what a chat template that asks for the date is told; null: {DATE}"
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"

@@ -20,7 +20,7 @@ DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 # Hashed only with arithmetic: fast.
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Hashed only where they are set.
-ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", "date", *OPTIONS)
+ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 
 
 class HF(Model):

@@ -92,11 +92,6 @@ class Prompting:
                     f"{where}: the checkpoint's chat template does not read {option}, which would "
                     f"change nothing; leave it out (got {value!r})"
                 )
-        if settings.date and "strftime_now" not in template:
-            raise AdapterError(
-                f"{where}: the checkpoint's chat template does not ask for the date, so that date "
-                f"would change nothing; leave it out (got {settings.date!r})"
-            )
         if self._templated:
             self._tell_date(tokenizer)
         for token in settings.score_tokens or ():
@@ -115,18 +110,12 @@ class Prompting:
             self._try_template()
 
     def _tell_date(self, tokenizer: Any) -> None:
-        """Has the template hold a day where it asks for one, and says which if nobody chose it."""
-        template, day = tokenizer.chat_template, self.settings.date or turn.DATE
-        tokenizer.chat_template = turn.at_day(self.where, template, day)
-        if tokenizer.chat_template == template:
-            return
-        self.told["template_date"] = day
-        if not self.settings.date:
-            log.warning(
-                "%s: the chat template asks for the date and is told %s; `date` sets another",
-                self.where,
-                day,
-            )
+        """Has the template hold one day where it asks for the date, and says which."""
+        template = tokenizer.chat_template
+        tokenizer.chat_template = turn.at_fixed_day(self.where, template)
+        if tokenizer.chat_template != template:
+            self.told["template_date"] = day = turn.DATE.isoformat()
+            log.warning("%s: the chat template asks for the date and is told %s", self.where, day)
 
     def _try_template(self) -> None:
         """Raises AdapterError where the chat template leaves the user's message out. One
