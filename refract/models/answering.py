@@ -363,8 +363,7 @@ def ways_of_answering(
 @dataclass
 class ModelRun:
     """What :func:`answer_model` made: rows and counts by suite; origins and certificates by
-    request; what ``model.json`` says of the model; what all of it used, and how many seconds each call
-    to a server took."""
+    request; what ``model.json`` says of the model; what all of it used."""
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
