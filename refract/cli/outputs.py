@@ -12,11 +12,11 @@ from typer import Argument, Option
 from refract.cli.options import Models, Suites, listed, yaml_values
 from refract.cli.printing import print_by_suite, print_table
 from refract.core.params import decision_settings, grid
-from refract.core.progress import ran_file, warning_lines
+from refract.core.progress import warning_lines
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.export import EXPORTERS, Export, Exporter
-from refract.models.origins import arithmetic_lines, latency_lines
+from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
@@ -28,11 +28,7 @@ from refract.results.current import notes_of, rows_missing, without_results
 from refract.results.sources import read_side
 
 
-def show(
-    timing: Annotated[
-        bool, Option("--timing", help="Also how long calls to served models took.")
-    ] = False,
-) -> None:
+def show() -> None:
     """Print the result table of the last `dvc repro`; metrics/report/details.md has all that limits it.
 
     Example: refract show
@@ -68,7 +64,6 @@ def show(
     lines = [
         *(f"note: {note}" for note in notes),
         *arithmetic_lines(root, view.provenance),
-        *(latency_lines({model: root / ran_file(model) for model in models}) if timing else []),
         "; ".join(places),
         *warning_lines(root, models),
     ]

@@ -42,7 +42,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
             *("reference", "requirement", "similarity"),
         ),
-        "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
+        "refract.logs": ("inspect", "lm_eval"),
         "refract.named_judges": ("published",),
         "refract.texts": ("published",),
     },

@@ -35,7 +35,7 @@ from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models import check_keys
 from refract.models.answering import Count, ModelRun, answer_model
-from refract.models.origins import latency, made_rows
+from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, check_names, find_suite
@@ -128,14 +128,13 @@ class SuiteResult:
 class Evaluation:
     """One model on some suites, by name. ``provenance`` is what the results were made of,
     ``origins`` how each answer was made and ``certificates`` what speaks for it, by request, where
-    that is known; ``seconds`` are those of each call to a server."""
+    that is known."""
 
     model: str
     suites: Mapping[str, SuiteResult]
     provenance: Row
     origins: Mapping[str, AnswerOrigin]
     certificates: Mapping[str, Certificate]
-    seconds: Sequence[float] = ()
 
     @property
     def rates(self) -> list[Rate]:
@@ -166,7 +165,7 @@ class Evaluation:
 
     def made(self) -> Row:
         """Which runs made the answers and what speaks for them, as far as it is known."""
-        return made_rows(self.rows(), self.origins, self.certificates) | latency(self.seconds)
+        return made_rows(self.rows(), self.origins, self.certificates)
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:
@@ -268,12 +267,7 @@ def evaluate(
     )
     facts["run"] = _run_facts(sample, seed)
     return Evaluation(
-        name,
-        results,
-        facts,
-        answers.origins,
-        certificates=answers.certificates,
-        seconds=answers.seconds,
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
     )
 
 

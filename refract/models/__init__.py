@@ -51,7 +51,6 @@ GENERATION = (
     "prefill",
     "enable_thinking",
     "reasoning_effort",
-    "date",
     "thinking_tokens",
     "loop_tokens",
 )

@@ -340,8 +340,7 @@ def samples_by_suite(
 @dataclass
 class ModelRun:
     """What :func:`answer_model` made: rows and counts by suite; origins and certificates by
-    request; what ``model.json`` says of the model; what all of it used, and how many seconds each call
-    to a server took."""
+    request; what ``model.json`` says of the model; what all of it used."""
 
     responses: dict[str, list[ResponseRow]]
     counts: dict[str, Count]
@@ -349,7 +348,6 @@ class ModelRun:
     certificates: dict[str, Certificate]
     description: dict[str, Any]
     usage: dict[str, Any]
-    seconds: list[float]
 
 
 def answer_model(
@@ -390,7 +388,6 @@ def answer_model(
         certificates=store.certificates(keys),
         description=description,
         usage=dict(model.usage),
-        seconds=list(getattr(model, "seconds", [])),
     )
 
 

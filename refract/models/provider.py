@@ -14,7 +14,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -40,9 +40,7 @@ from refract.models.replies import (
     say_once,
     token_count,
 )
-
-Emit = Callable[[tuple[int, Answer]], None]
-"""Takes the index of a request and its answer."""
+from refract.models.sending import LiveRun
 
 CONNECT_SECONDS = 10.0
 # Seconds for which a server that asks for rest gets it; where it asks for more, such as a day, the
@@ -205,7 +203,6 @@ class Provider(Model):
     whose calls are at the server, and not between two tries."""
 
     PACKAGE: ClassVar[str]
-    RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
     runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
@@ -219,8 +216,6 @@ class Provider(Model):
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
-        # That each call took which was answered, its repeats included.
-        self.seconds: list[float] = []
 
     @cached_property
     def begun(self) -> turn.Begun:
@@ -396,7 +391,7 @@ class Provider(Model):
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = self.RUN(self, requests, items.put)
+        run = LiveRun(self, requests, items.put)
 
         async def work() -> None:
             try:
@@ -536,13 +531,6 @@ class Provider(Model):
                 len(body) / 3 if prompt is None else prompt,
                 self.settings.max_tokens if completion is None else completion,
             )
-
-    def spent(self, cost: float) -> str | None:
-        """Says so where so many USD are more than the run may cost."""
-        most = self.settings.max_cost
-        if most is None or cost <= most:
-            return None
-        return f"not requested: max_cost: {most} is reached"
 
     def failure_of(self, error: Exception) -> Failure:
         """What an exception of a client's call means. Raises :class:`AdapterError`

@@ -298,12 +298,9 @@ def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, A
 
 
 def source_name(definition: Mapping[str, Any]) -> str:
-    """What a model without a name of its own is called: its LoRA adapter, checkpoint or
-    model of a provider, or how it is reached."""
-    for key in ("adapter_path", "model_id"):
-        if definition.get(key):
-            return Path(str(definition[key])).name
-    return str(definition.get("adapter"))
+    """What a model without a name of its own is called: its checkpoint or model of a provider,
+    or how it is reached."""
+    return Path(str(definition.get("model_id") or definition.get("adapter"))).name
 
 
 def _judging_model(model: str, project: Project) -> dict[str, Any]:

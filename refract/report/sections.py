@@ -239,17 +239,13 @@ def _provenance(inputs: Inputs) -> Data:
         definition, identity = model["definition"], model["identity"]
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]
-        # Of an adapter as well as of what it stands on.
-        source = [definition.get("model_id") or definition.get("path") or MISSING]
-        source += [definition["adapter_path"]] if definition.get("adapter_path") else []
-        peft = (identity.get("peft") or {}).get("sha256")
         decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
         row = {
             "model": name,
             "adapter": definition["adapter"],
             "version": identity["adapter_version"],
-            "source": " + ".join(source),
-            "revision or content": f"{content} + {peft[:16]}" if peft else content,
+            "source": definition.get("model_id") or definition.get("path") or MISSING,
+            "revision or content": content,
             "decoding": "not known" if definition["adapter"] == "recorded" else decoding,
             "arithmetic": identity.get("arithmetic") or MISSING,
         }

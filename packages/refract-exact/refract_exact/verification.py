@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # where an answer is cut, which its row says.
 LIMIT = "max_tokens"
 # Settings that say where something was, and how it was reached.
-PLACES = ("model_id", "adapter_path", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
+PLACES = ("model_id", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
 MISSING = Answer.failed("Missing", "no answer is recorded")
 # Facts of a results file that its answers, one's own model and the weights give, and the parts
 # of it that are compared with these or with what is counted again.
