@@ -267,7 +267,7 @@ WRONG = r"""
 2 | compare absent.json own.jsonl | no file absent.json; results are what
 2 | compare absent own.jsonl | 'absent' is not a file … holds no params.yaml … results are what `refract
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
-2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
+2 | judge validate --labelled own.jsonl | has no column response and no column label; it has: 
 """
 
 

@@ -185,7 +185,7 @@ COMMANDS = [
     ("judge --in F/rows.jsonl --out F/v.jsonl", {0}, ""),
     *[(f"judge kappa F/v.jsonl F/other.jsonl --format {form}", {0, 1, 2}, " ")
       for form in ("table", "json")],
-    ("judge validate --labelled F/rows.jsonl --prompt-column prompt --positive P", {0, 1, 2}, " "),
+    ("judge validate --labelled F/rows.jsonl --positive P", {0, 1, 2}, " "),
     ("judge validate --labelled F/rows.jsonl --positive absent", {1, 2}, " "),
     ("lint F/suite.jsonl", {1}, "'category' must be one of"),
     *[(command, {2}, "31m") for command in ("lint F/\x1b[31m\u202e", "compare \x1b[31m",
