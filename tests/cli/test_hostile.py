@@ -178,7 +178,6 @@ COMMANDS = [
     ("gate", {0, 2}, ""),
     ("estimate", {0, 2}, ""),
     ("reproduce", {0, 2}, ""),
-    ("cache info", {0, 2}, ""),
     *[(f"compare HEAD~1 --flips --format {form}", {0}, "row-") for form in ("table", "json", "md")],
     *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "loud")
       for form in ("table", "json", "md")],
