@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PLACES = Registry(
     {
         "run": "refract.cli.run:run",
-        "demo": "refract.cli.project:demo",
         "init": "refract.cli.project:init",
         "power": "refract.cli.power:power",
         "show": "refract.cli.outputs:show",
@@ -49,7 +48,6 @@ GROUPS = {
     "Measure": {
         "run": "Measure a model on suites, or by a published protocol",
         "protocols": "The published protocols",
-        "demo": "A small project of the synthetic model, up to the page",
         "init": "Write a small project",
         "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
@@ -80,6 +78,7 @@ HIDDEN = {"stage"}
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
+    "demo": "refract init FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
     "figures": "refract export --as appendix --out FOLDER",

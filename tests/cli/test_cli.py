@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -546,33 +547,26 @@ def test_what_is_taken_from_other_columns_is_said(cli):
     ))  # fmt: skip
 
 
-# refract demo and lint
+# refract init and lint
 
 
 @pytest.mark.slow
-def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli, monkeypatch):
-    """Here without DVC, which runs the stages in processes; `make release` runs it as it is."""
+def test_a_project_reaches_every_section_of_the_report_and_none_is_overwritten(cli):
     from stages import report
 
-    def stages(command, cwd, env):
-        if command[-1] == "repro":
-            Project(Path(cwd).resolve()).compute()
-            with contextlib.chdir(cwd):
-                report.main()
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr("refract.cli.project.subprocess", SimpleNamespace(run=stages))
-    done = cli("demo", "here")
-    assert (done.code, done.out.splitlines()[-2:]) == (0, [
-        "page: here/data/report/report.html (open it in a browser)",
-        "Its models are hashes of their prompts. Your own: refract init my-project",
-    ])  # fmt: skip
+    fixture = ROOT / "tests/report/every_section"
+    assert cli("init", "here").code == 0
+    assert cli("init", "here").code == 2
+    shutil.copy(fixture / "params.yaml", "here")
+    shutil.copy(fixture / "example.jsonl", "here/data/suites")
+    Project(Path("here").resolve()).compute()
+    with contextlib.chdir("here"):
+        report.main()
     assert {path.stem for path in Path("here/metrics/report").glob("*.md")} == {
         page.name for page in PAGES
     }
     text = Path("here/metrics/report.md").read_text("utf-8")
     assert all(f"## {section.title}\n" in text for section in FRONT[1:])
-    assert cli("demo", "here").code == 2
 
 
 @pytest.mark.parametrize(
@@ -585,10 +579,9 @@ def test_a_new_projects_first_command_enters_its_folder_as_a_shell_reads_it(cli,
     assert Path(folder, "params.yaml").is_file()
 
 
-@pytest.mark.parametrize("command", ["init", "demo"])
 @pytest.mark.parametrize("folder", ["", " "])
-def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, command, folder):
-    done = cli(command, folder)
+def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, folder):
+    done = cli("init", folder)
     said = f"refract: the folder's name is empty (got {folder!r}); the current one is called ."
     assert (done.code, done.err.splitlines()) == (2, [said])
     assert not Path("params.yaml").exists()
