@@ -21,7 +21,7 @@ from refract.agreement.label_files import (
 )
 from refract.agreement.labelled_files import labels_of, read_labelled
 from refract.agreement.ledger import LedgerEntry, shown_gap
-from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed
+from refract.cli.options import AsJson, NumbersFile, keep_inputs, listed
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
@@ -65,7 +65,6 @@ def validate(
         Option(help="What a partial refusal counts as, the judge's and people's."),
     ] = "refusal",
     out: NumbersFile = None,
-    confidence: Confidence = None,
 ) -> None:
     """Measure judges against human labels, by source and by the model that answered, worst first.
 
@@ -73,7 +72,7 @@ def validate(
 
     Example: refract judge validate --labelled answers.csv --positive yes
     """
-    level = float(confidence or 0.95)
+    level = decision_settings(Path.cwd()).confidence
     project = find_project()
     definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
@@ -211,14 +210,13 @@ def correct(
     rows: Annotated[
         Path | None, Option(help="Instead of --model: the --rows file of `refract run`.")
     ] = None,
-    confidence: Confidence = None,
     format_: AsJson = "table",
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
     Example: refract correct labels.csv --rows results.rows.jsonl
     """
-    level = float(confidence or decision_settings(Path.cwd()).confidence)
+    level = decision_settings(Path.cwd()).confidence
     if len(labels) != 1:
         raise UsageError(
             f"give one file of `refract label` (got {len(labels)}): correct each run alone, and see "

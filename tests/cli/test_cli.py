@@ -225,7 +225,7 @@ def test_cut_off_answers_are_judged(cli, suite):
 # The exit code, a command (RUN: of the synthetic model on a suite) and what it says.
 WRONG = r"""
 2 | |
-2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … cache
+2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … lint
 2 | shwo | No such command 'shwo'; did you mean 'show'?; there are: run
 2 | models | No such command 'models'; … there are: models fetch
 2 | cache sice | No such command 'sice'; there are: info, clear, import
