@@ -7,20 +7,16 @@ flips. Rows in which nothing could be tested are left out of every rate and coun
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from refract.core.errors import ParamsError
-from refract.core.showing import visible
 from refract.core.tool_calls import with_calls
 from refract.core.types import (
-    PromptRow,
-    ResponseRow,
     Row,
     clean_id,
-    conversation_text,
     filled,
     sample_id,
 )
@@ -331,36 +327,3 @@ def attack_table(suite: CountedSuite) -> list[Rate]:
             group = Group("attack", perturbation["name"])
             add(prompt["prompt_id"], clean_id(prompt), prompt["source_id"], [group])
     return grouped_rates(Key(ATTACK_SUCCESS), groups, suite.confidence)
-
-
-def failing_rows(
-    compared: Sequence[Row], prompts: Mapping[str, PromptRow], responses: Mapping[str, ResponseRow]
-) -> Iterator[dict[str, Any]]:
-    """The changed answers as a table for reading: prompts with control characters made visible."""
-    for row in compared:
-        if row["changed"]:
-            prompt, response = prompts[row["prompt_id"]], responses[row["prompt_id"]]
-            clean_prompt = sample_id(row["source_id"], prompt.get("sample", 1))
-            clean, clean_response = prompts[clean_prompt], responses[clean_prompt]
-            yield {
-                "prompt_id": row["prompt_id"],
-                "perturbation": row["name"],
-                "group": row["group"],
-                "repetitions": row["repetitions"],
-                "dose": row["dose"],
-                "clean_prompt": visible(_text(clean, clean_response)),
-                "perturbed_prompt": visible(_text(prompt, response)),
-                "clean_response": visible(with_calls(clean_response)),
-                "perturbed_response": visible(with_calls(response)),
-                "clean_outcome": row["clean_outcome"],
-                "outcome": row["answer"].outcome,
-                "similarity": row["similarity"],
-                "changed_by": " ".join(row["by"]),
-            }
-
-
-def _text(prompt: PromptRow, response: ResponseRow) -> str:
-    attempt = prompt["attempts"][response["attempt"]]
-    if isinstance(attempt, str) or "turn" in prompt:
-        return conversation_text(attempt)
-    return attempt[-1]["content"]

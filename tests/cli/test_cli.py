@@ -228,7 +228,6 @@ WRONG = r"""
 2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … lint
 2 | shwo | No such command 'shwo'; did you mean 'show'?; there are: run
 2 | models | No such command 'models'; … there are: models fetch
-2 | cache sice | No such command 'sice'; there are: info, clear, import
 2 | RUN own.jsonl --temperature hot | '--temperature' … (got 'hot')
 2 | export --out x | refract: / … holds no params.yaml: name results files
 2 | run --suite own.jsonl | Missing option '--out'

@@ -241,7 +241,7 @@ def test_every_file_for_people_is_inert(project, tmp_path, cli, monkeypatch):
     monkeypatch.chdir(project.folder)
     report()
     assert cli("export", "--out", tmp_path / "export").code == 0
-    folders = (Path("metrics"), Path("data/failures"), tmp_path / "export")
+    folders = (Path("metrics"), tmp_path / "export")
     tables = [path for folder in folders for path in folder.rglob("*.csv")]
     assert len(tables) >= 10
     for path in tables:

@@ -169,7 +169,7 @@ def test_answers_from_a_pull_count_as_known_and_metrics_diff_shows_what_changed_
 
 def test_all_stages_in_order_make_the_bytes_of_dvc_repro(project):
     made, models = project.hashed_files(), project.params()["grid"]["models"]
-    for path in ("data/prompts", "data/responses", "data/verdicts", "data/inputs", "data/failures"):
+    for path in ("data/prompts", "data/responses", "data/verdicts", "data/inputs"):
         shutil.rmtree(project.folder / path)
     for path in ("metrics", ".dvc", "data/runs"):
         shutil.rmtree(project.folder / path)

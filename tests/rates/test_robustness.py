@@ -8,7 +8,7 @@ import pytest
 
 from refract.rates import judge_rates, robustness
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.robustness import compare_answers, comparisons, failing_rows, group_of
+from refract.rates.robustness import compare_answers, comparisons, group_of
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
@@ -250,9 +250,6 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     assert group_of(injection) == "U+000D"
     other = {"character": "U+0008", "feature": "question", "position": "start"}
     assert group_of(other | {"repetitions": [10]}) == "U+0008 question start x10"
-    (failure,) = failing_rows(found, {row["prompt_id"]: row for row in prompts}, responses)
-    assert failure["perturbed_prompt"] == "hi<U+000D x2>"
-    assert failure["perturbed_response"] == '"=no"'
 
 
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():
