@@ -43,8 +43,6 @@ from refract.rates.key import (
 )
 from refract.rates.rate import Rate, Threshold
 from refract.rates.thresholds import decided
-from refract.statistics.hypotheses import holm
-from refract.statistics.proportions import settled
 
 # The share of failing rows above which a perturbation's test fails, unless a suite says otherwise.
 DEFAULT_LIMITS = {"char_injection": 0.1}
@@ -166,8 +164,7 @@ def robustness_table(suite: CountedSuite) -> list[Rate]:
 
     The suite's threshold is the highest fail rate, above the floor where there is one: missed where
     the interval of the headline or of a group lies above, met where the headline's lies below.
-    Answers that were not given or not compared could be either. ``p`` is a group's one-sided p
-    against the limit, ``p_holm`` the same corrected for the number of groups."""
+    Answers that were not given or not compared could be either."""
     by_name: dict[str, dict[str, list[Row]]] = {}
     for row in sorted(suite.compared, key=lambda row: bool(row["name"] == CLEAN_SAMPLES)):
         by_name.setdefault(row["name"], {}).setdefault(row["group"], []).append(row)
@@ -211,7 +208,6 @@ def _fail_rates(
     if limits["max"] is None:
         return [headline, *by_group]
     threshold = Threshold("max", limits["max"])
-    by_group = _tested(by_group, threshold.limit)
     headline = decided(headline, threshold)
     for rate in by_group:
         if decided(rate, threshold).decision == "missed":
@@ -267,24 +263,6 @@ def _fail_rate(
         dose=median(doses) if doses else None,
         repetitions=dict(sorted(repetitions.items(), reverse=True)),
     )
-
-
-def _tested(rates: Sequence[Rate], limit: float) -> list[Rate]:
-    """Rates with their exact binomial p against a limit, and the same corrected for their number;
-    None where prompts of one cluster are in a group, or a floor is to be taken off."""
-    from scipy.special import betainc  # scipy.stats takes far longer to import
-
-    p_values: list[float | None] = []
-    for rate in rates:
-        counts, p = rate.counts, None
-        if counts.n and (counts.clusters or 0) >= counts.n and rate.above_floor is None:
-            k = counts.successes or 0
-            p = settled(float(betainc(k, counts.n - k + 1, limit)))
-        p_values.append(p)
-    tested = []
-    for rate, p, adjusted in zip(rates, p_values, holm(p_values), strict=True):
-        tested.append(replace(rate, statistics=replace(rate.statistics, p=p, p_holm=adjusted)))
-    return tested
 
 
 def attack_table(suite: CountedSuite) -> list[Rate]:

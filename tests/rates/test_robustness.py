@@ -187,15 +187,6 @@ def test_answers_that_are_missing_could_have_changed():
     assert (found["rate"], found["decision"], found["passed"]) == (None, "inconclusive", 0)
 
 
-def test_p_values_are_exact_and_corrected_for_the_number_of_groups():
-    groups = by_group(robustness_table(group("U+000D", 3, 10) + group("U+0008", 4, 10)))
-    # P(X >= 3) and P(X >= 4) for X of Binomial(10, 0.1).
-    exact = pytest.approx((0.07019, 0.0127952), abs=1e-6)
-    assert (groups["U+000D"]["p"], groups["U+0008"]["p"]) == exact
-    corrected = pytest.approx((0.07019, 2 * 0.0127952), abs=1e-6)
-    assert (groups["U+000D"]["p_holm"], groups["U+0008"]["p_holm"]) == corrected
-
-
 def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominators():
     rows = (
         compared("U+000D", True, n=2, outcome="compliance")
