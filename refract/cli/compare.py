@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from refract.cli.options import Confidence, decided_by
 from refract.cli.printing import print_table
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
@@ -41,15 +40,14 @@ def compare(
             "not to be worse by the margin; both, if numbers are of other params."
         ),
     ] = None,
-    confidence: Confidence = None,
 ) -> None:
     """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
 
-    Margin and primary measures are `decisions` of params.yaml.
+    Margin, primary measures and confidence are `decisions` of params.yaml.
 
     Example: refract compare main --fail-on regression
     """
-    settings = decided_by(decision_settings(Path.cwd()), confidence)
+    settings = decision_settings(Path.cwd())
     side_a, side_b = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
     sides = compare_sides(side_a, side_b, settings)
     texts = SidesText(sides)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from refract.cli.options import decided_by, keep_inputs
+from refract.cli.options import keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
 from refract.cli.run_text import print_rates
 from refract.core.errors import RefractError
@@ -34,12 +34,7 @@ def run(**options: Any) -> None:
     if given.no_store:
         os.environ["REFRACT_CACHE"] = "off"
     request = RunRequest(given)
-    settings = decided_by(
-        decision_settings(request.project.folder),
-        given.confidence,
-        provider_refusals=given.provider_refusals,
-        content_filters=given.content_filters,
-    )
+    settings = decision_settings(request.project.folder)
     beside = {} if given.out.is_dir() else run_files(given.out)
     keep_inputs({"--out": given.out, **beside, "--rows": given.rows}, request.inputs())
     say(_where_to(request))

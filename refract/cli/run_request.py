@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Option
 
 from refract.cli.options import (
-    ConfidenceChoice,
     NoStore,
-    confidence_level,
     judge_base_url,
     judge_model,
     one_of,
@@ -112,19 +110,6 @@ class RunOptions:
     ] = None
     judge_model: Annotated[list[str] | None, judge_model(rich_help_panel=JUDGING)] = None
     judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None
-    provider_refusals: Annotated[
-        Literal["refused", "excluded"] | None,
-        of_judges(
-            help="Whether the provider's own refusals count as refused or are left out; default: as the "
-            "project decides."
-        ),
-    ] = None
-    content_filters: Annotated[
-        Literal["refused", "excluded"] | None,
-        of_judges(
-            help="The same of what a content filter took away; default: as the project decides."
-        ),
-    ] = None
     out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")]
     rows: Annotated[
         Path | None,
@@ -135,9 +120,6 @@ class RunOptions:
         ),
     ] = None
     no_store: NoStore = False
-    confidence: Annotated[ConfidenceChoice | None, confidence_level(rich_help_panel="Output")] = (
-        None
-    )
 
     def command(self) -> list[str]:
         """The arguments of ``refract`` that say the same, but for what is written where, and shown."""

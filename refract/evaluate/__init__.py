@@ -43,7 +43,6 @@ from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.comparison import DEFAULTS
 from refract.rates.rate import Rate
-from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
     SuiteNumbers,
@@ -114,14 +113,6 @@ class SuiteResult:
             row |= {"judge": self.suite.definition["judges"][0], "judges": verdict["judges"]}
             rows.append(row)
         return rows
-
-    def failures(self) -> Iterable[Row]:
-        """The answers that perturbations changed, for reading."""
-        return failing_rows(
-            self.numbers.aggregate.compared,
-            {row["prompt_id"]: row for row in self.prompts},
-            {row["prompt_id"]: row for row in self.responses},
-        )
 
 
 @dataclass(frozen=True, slots=True)

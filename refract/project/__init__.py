@@ -37,7 +37,6 @@ from refract.suites.rows import CATEGORIES
 PARAMS = "params.yaml"
 CONSTRAINTS = "constraints.txt"
 TEMPLATE = Path(__file__).parent / "template"
-DEMO = Path(__file__).parent / "demo"  # of these files another version
 # Names of files that would take effect in this repository under their own.
 RENAMED = {
     "gitattributes": ".gitattributes",
@@ -135,17 +134,16 @@ def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str
         raise ParamsError(f"{where}: {problems[0]}")
 
 
-def write_project(folder: Path, *, demo: bool = False) -> None:
-    """Writes a small project and the versions that compute it, or that of ``refract demo``. Raises
-    :class:`UsageError` where one of its files exists."""
+def write_project(folder: Path) -> None:
+    """Writes a small project and the versions that compute it. Raises :class:`UsageError` where one
+    of its files exists."""
     from importlib.metadata import version
 
     targets = {}
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file():
             place = path.relative_to(TEMPLATE)
-            source = DEMO / place if demo and (DEMO / place).exists() else path
-            targets[source] = folder / place.with_name(RENAMED.get(path.name, path.name))
+            targets[path] = folder / place.with_name(RENAMED.get(path.name, path.name))
     constraints = folder / CONSTRAINTS
     present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
     if present:

@@ -236,8 +236,8 @@ def check_files(params: Mapping[str, Any]) -> None:
         definition, parts = params["models"][name], Path("data/shards", name)
         if any(parts.glob("*.jsonl")):  # paid for, maybe
             raise ParamsError(
-                f"models.{name}: answers of parts, in {parts}, are no longer read: run `refract cache "
-                f"import {parts}`, and move the folder away"
+                f"models.{name}: answers of parts, in {parts}, are no longer read: move them to "
+                f"{ANSWERS / name}, from which they are taken"
             )
         answered = read_object(Path("data/responses", name, "model.json")).get("definition", {})
         key = LOCAL.get(definition["adapter"], "")

@@ -16,9 +16,8 @@ from refract.core.params import DecisionSettings, definition, grid, load_params
 from refract.core.settings import read_settings
 from refract.core.tables import write_table
 from refract.core.types import NullVerdictRow, PromptRow, Row
-from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
+from refract.core.vocabulary import outcome_columns
 from refract.rates import outcome_lines
-from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
     SuiteNumbers,
@@ -153,17 +152,10 @@ def _read_json(path: str) -> Row:
 
 
 def write_lines(model: str, suites: Sequence[StoredSuite]) -> None:
-    """Writes a line for each outcome, and for each answer that a perturbation changed. Texts are
-    read again from disk as lines are written."""
+    """Writes a line for each outcome. Texts are read again from disk as lines are written."""
     columns = outcome_columns(dict.fromkeys(suite.numbers.columns) for suite in suites)
     outcomes = (
         outcome_lines(numbers.suite, rows.prompts.values(), numbers.aggregate)
         for numbers, rows in suites
     )
-    failures = (
-        {"suite": numbers.suite, **row}
-        for numbers, rows in suites
-        for row in failing_rows(numbers.aggregate.compared, rows.prompts, rows.responses)
-    )
     write_table(Path(f"metrics/outcomes/{model}.csv"), columns, chain.from_iterable(outcomes))
-    write_table(Path(f"data/failures/{model}.csv"), FAILURE_COLUMNS, failures)

@@ -133,10 +133,6 @@ def _my_package(folder: Path) -> None:
     write_distribution(folder, project["name"], "\n".join(lines), my_group=module)
 
 
-def _answers_of_a_gpu(folder: Path) -> None:
-    shutil.copytree(folder / "data/responses", folder / "answers")
-
-
 def _logs(folder: Path) -> None:
     """The logs of two tools, under short names."""
     logs, sample = folder / "logs", ROOT / "packages/refract-published/tests/logs"
@@ -158,7 +154,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "~/team/private.jsonl": _private_suite,
     "--in answers.jsonl": _rows,
     "--in logs/": _logs,
-    "refract cache import answers": _answers_of_a_gpu,
     "--in a.jsonl": _rows,
     "python -m tools.ablate_rules a.jsonl": _rows,
 }

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
-from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
+from refract.core.vocabulary import EXCLUDED, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.rates.clean_prompts import MOST_METRICS
@@ -137,7 +137,6 @@ def test_rows_has_every_field_that_stages_write():
     )
     assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))
     assert names(ROWS["Outcome"]) == set(OUTCOME_COLUMNS)
-    assert names(ROWS["Failure"]) == set(FAILURE_COLUMNS)
     told = " ".join(row[1] for row in ROWS["Outcome"])
     # What was cut off is judged; rates without it are made of the outcomes.
     assert set(re.findall(r"`(\w+)`", told)) == {*JUDGED, *EXCLUDED} - {"cut_off"}

@@ -43,8 +43,6 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
         # What is learnt from elsewhere takes the place of nothing.
         store.learn(dict.fromkeys(KEYS[:2], Answer("", origin=LATER)))
         assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: LATER}
-        assert store.delete() == 2
-        assert store.origins(KEYS) == {}
 
 
 def test_rows_say_which_run_made_them_null_where_it_is_unknown_and_the_note_stays(tmp_path):

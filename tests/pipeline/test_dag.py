@@ -8,7 +8,6 @@ import shutil
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
-from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
 from tests.agreement.answers import fill_in
@@ -81,13 +80,9 @@ def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project)
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
 
 
-def test_verdicts_are_kept_until_they_are_cleared(project):
+def test_verdicts_are_kept(project):
     judge = project.run("refract", "stage", "judge", "greedy").stdout
     assert "verdicts reused, 0 judged" in judge
-    cleared = project.refract("cache", "clear", "--verdicts")
-    assert re.match(r"\d+ verdicts deleted", cleared.output)
-    with ResponseStore(project.cache / "responses.sqlite") as store:
-        assert {name for _, name in store} == set(MODELS)
 
 
 def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
@@ -174,7 +169,7 @@ def test_answers_from_a_pull_count_as_known_and_metrics_diff_shows_what_changed_
 
 def test_all_stages_in_order_make_the_bytes_of_dvc_repro(project):
     made, models = project.hashed_files(), project.params()["grid"]["models"]
-    for path in ("data/prompts", "data/responses", "data/verdicts", "data/inputs", "data/failures"):
+    for path in ("data/prompts", "data/responses", "data/verdicts", "data/inputs"):
         shutil.rmtree(project.folder / path)
     for path in ("metrics", ".dvc", "data/runs"):
         shutil.rmtree(project.folder / path)

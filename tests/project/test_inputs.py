@@ -212,7 +212,7 @@ def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, change
 def test_answers_of_parts_that_are_no_longer_read_end_the_pipeline(project):
     write_rows(project / "data/shards/m/m-1of2-0a.jsonl", [])
     with pytest.raises(
-        RefractError, match=r"m: answers of parts, in data/shards/m, .* cache import"
+        RefractError, match=r"m: answers of parts, in data/shards/m, .* to data/answers/m"
     ):
         main()
 

@@ -8,7 +8,7 @@ import pytest
 
 from refract.rates import judge_rates, robustness
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.robustness import compare_answers, comparisons, failing_rows, group_of
+from refract.rates.robustness import compare_answers, comparisons, group_of
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
@@ -187,15 +187,6 @@ def test_answers_that_are_missing_could_have_changed():
     assert (found["rate"], found["decision"], found["passed"]) == (None, "inconclusive", 0)
 
 
-def test_p_values_are_exact_and_corrected_for_the_number_of_groups():
-    groups = by_group(robustness_table(group("U+000D", 3, 10) + group("U+0008", 4, 10)))
-    # P(X >= 3) and P(X >= 4) for X of Binomial(10, 0.1).
-    exact = pytest.approx((0.07019, 0.0127952), abs=1e-6)
-    assert (groups["U+000D"]["p"], groups["U+0008"]["p"]) == exact
-    corrected = pytest.approx((0.07019, 2 * 0.0127952), abs=1e-6)
-    assert (groups["U+000D"]["p_holm"], groups["U+0008"]["p_holm"]) == corrected
-
-
 def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominators():
     rows = (
         compared("U+000D", True, n=2, outcome="compliance")
@@ -250,9 +241,6 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     assert group_of(injection) == "U+000D"
     other = {"character": "U+0008", "feature": "question", "position": "start"}
     assert group_of(other | {"repetitions": [10]}) == "U+0008 question start x10"
-    (failure,) = failing_rows(found, {row["prompt_id"]: row for row in prompts}, responses)
-    assert failure["perturbed_prompt"] == "hi<U+000D x2>"
-    assert failure["perturbed_response"] == '"=no"'
 
 
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():
