@@ -18,7 +18,7 @@ from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import SERVERS, open_model
 from refract.models.answering import ANSWERS
 from refract.models.store import open_store
-from refract.rates.counting import coverage_warnings, ended_thinking
+from refract.rates.counting import coverage_warnings, ended_thinking, unread_calls
 from refract.report.judge_notes import prompt_readers
 from refract.report.view import View
 from refract.results.sources import run_files, write_run
@@ -103,7 +103,8 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole
         thinking = ended_thinking(result.responses)
-        for line in coverage_warnings(whole, loops, thinking) if whole else []:
+        unread = unread_calls(result.responses)
+        for line in coverage_warnings(whole, loops, thinking, unread) if whole else []:
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)

@@ -9,6 +9,7 @@ from itertools import compress, count
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
+from refract.core.tool_calls import MARKERS
 from refract.core.types import (
     UNFINISHED,
     PromptRow,
@@ -459,10 +460,16 @@ def ended_thinking(responses: Iterable[ResponseRow]) -> int:
     return ended
 
 
-def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[str]:
+def unread_calls(responses: Iterable[ResponseRow]) -> int:
+    """In how many answers a mark of a tool call is left: what stands there could not be read as one."""
+    return sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
+
+
+def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0, unread: int = 0) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
-    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``.
-    ``rate`` is over all; fewer stand beside each rate alone."""
+    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``, and
+    in how many a tool call could not be read (``unread``). ``rate`` is over all; fewer stand beside
+    each rate alone."""
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]
@@ -476,6 +483,9 @@ def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[st
     if thinking:
         remedy = "raise thinking_tokens, or max_tokens of a model behind a server"
         warnings.append(f"{thinking} answers ended in thinking, and are none: {remedy}")
+    if unread:
+        kind = "a tool call that cannot be read (such as JSON without its end): text, and no call"
+        warnings.append(f"{unread} answers hold {kind}")
     for text, number in shares.items():
         if number and number >= WARN_SHARE * answers:
             warnings.append(f"{number} of {answers} answers {text}")

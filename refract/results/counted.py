@@ -22,7 +22,7 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
-from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking
+from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking, unread_calls
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
@@ -153,7 +153,8 @@ def count_suite(
     )
     if numbers.whole is not None:
         thinking = ended_thinking(answers.responses.values())
-        warnings += coverage_warnings(numbers.whole, thinking=thinking)
+        unread = unread_calls(answers.responses.values())
+        warnings += coverage_warnings(numbers.whole, thinking=thinking, unread=unread)
     return numbers._replace(warnings=warnings)
 
 

@@ -26,6 +26,7 @@ from refract.rates.counting import (
     ended_thinking,
     mean_rate,
     outcome,
+    unread_calls,
 )
 from refract.rates.judge_error import with_judge_error
 from refract.rates.key import (
@@ -231,6 +232,19 @@ def test_many_cut_off_answers_are_warned_of():
     assert coverage_warnings(share("rate", 5, 5)) == []
     (left_out,) = coverage_warnings(refused(["refusal"] * 10 + ["error"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 error"
+
+
+def test_tool_calls_that_cannot_be_read_are_warned_of():
+    calls = [{"name": "send", "arguments": {}}]
+    rows = [
+        response('<tool_call>{"name": "send", "argu'),
+        response("[TOOL_CALLS] [[", tool_calls=calls),
+        response("Sent.", tool_calls=calls),
+        response("I call no tool."),
+    ]
+    assert unread_calls(rows) == 2
+    (line,) = coverage_warnings(refused(["refusal"] * 20), unread=2)
+    assert line.startswith("2 answers hold a tool call that cannot be read")
 
 
 def test_an_answer_that_was_cut_off_in_its_thinking_is_none():
