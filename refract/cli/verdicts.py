@@ -55,8 +55,8 @@ def judge(
         Path,
         Option(
             "--in",
-            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect, "
-            "lm-evaluation-harness, promptfoo or garak.",
+            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect "
+            "or lm-evaluation-harness.",
         ),
     ],
     out: Annotated[Path, Option(help="Where the verdict rows go (JSONL).")],

@@ -95,7 +95,7 @@ def validate(
         result.metrics[name] = {measure: scores[measure] for measure in headlines}
         for measure in headlines:
             if measure not in ("n", "unjudged", "kappa_low", "kappa_high"):
-                row = {"judge": name, "version": version, "measure": measure}
+                row: Row = {"judge": name, "version": version, "measure": measure}
                 row["value"] = scores[measure]
                 for end in ("low", "high"):
                     row[end] = scores.get(f"{measure}_{end}")

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
-from refract.core.vocabulary import BY_PROVIDER, JUDGED, PARTIAL, REFUSED
+from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import (
     JudgeError,
@@ -79,16 +79,6 @@ class RefusalShare(NamedTuple):
 
 
 Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
-# What became of an answer, as those ask who edit models; redirected is not among them, since the
-# judge `refusal` tells it too poorly (docs/judges.md).
-FATES = {
-    "refused": ("refusal", BY_PROVIDER),
-    "in part": (PARTIAL,),
-    "empty talk": ("degenerate", "empty"),
-    "answered": ("compliance",),
-    "not judged": (),
-}
-FATE_OF = {outcome: fate for fate, outcomes in FATES.items() for outcome in outcomes}
 # Pairs whose outcome differs, pairs without a verdict on both sides, and what has no pair.
 LISTS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
 UNPAIRED = ("only_a", "only_b", "reworded")
@@ -99,12 +89,11 @@ class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
-    names the suite whose clean prompts include these, with the same outcomes. ``fates`` counts answers
-    by what they were (:data:`FATES`) and what they became: of a pair as many as both sides have, the
-    first ones. ``uneven`` counts the pairs of which one side has more answers than the other, by
-    how many each has. ``error`` is what is known of their judge's error, ``live`` whether both models
-    answered for themselves. Where the category is one of :data:`DISCRIMINATION`, ``pairs`` are of
-    harmful prompts, ``others`` of the category that is taken off, and no id is listed."""
+    names the suite whose clean prompts include these, with the same outcomes. ``uneven`` counts the
+    pairs of which one side has more answers than the other, by how many each has. ``error`` is what
+    is known of their judge's error, ``live`` whether both models answered for themselves. Where the
+    category is one of :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
+    category that is taken off, and no id is listed."""
 
     suite: str
     category: str
@@ -114,7 +103,6 @@ class PairedOutcomes:
     ids: dict[str, list[str]] = field(
         default_factory=lambda: {name: [] for name in (*LISTS, *UNPAIRED)}
     )
-    fates: Counter[tuple[str, str]] = field(default_factory=Counter)
     uneven: Counter[tuple[int, int]] = field(default_factory=Counter)
     repeats: str = ""
     error: JudgeError | None = None
@@ -167,9 +155,6 @@ def pair_outcomes(
                 paired.ids[name].append(prompt_id)
             if len(samples) != len(others):
                 paired.uneven[len(samples), len(others)] += 1
-            # Without a partner an answer became nothing.
-            for old, new in zip(samples, others, strict=False):
-                paired.fates[_fate(old), _fate(new)] += 1
     for key, samples in side_b.items():
         if key not in side_a:
             group_of(samples[0]).ids["only_b"].append(key[1])
@@ -236,12 +221,8 @@ def _unpaired_text(what: str, counts: Mapping[str, int]) -> str:
 
 
 def _uneven_text(a: int, b: int) -> str:
-    """That one side answered prompts more often than the other, and which answers count."""
-    first = "first" if min(a, b) == 1 else f"first {min(a, b)}"
-    return (
-        f"A has {a} and B {b} answers to a prompt: rates are of all of them, *What became of answers* "
-        f"counts the {first} alone"
-    )
+    """That one side answered prompts more often than the other."""
+    return f"A has {a} and B {b} answers to a prompt: rates are of all of them"
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant
@@ -257,10 +238,6 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
             prompt_id = prompt_id.removesuffix(f"~{sample}")
         keyed.setdefault((row["suite"], prompt_id), []).append(row)
     return keyed
-
-
-def _fate(row: Outcome) -> str:
-    return FATE_OF.get(row["outcome"], "not judged")
 
 
 @cache

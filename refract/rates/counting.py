@@ -174,12 +174,36 @@ def outcome(
     return label if label in LABELS else "unjudged"
 
 
+# The field that names an earlier row of the same text; whoever drops the texts writes it.
+SAME_TEXT = "same_text_as"
+
+
 def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, str]:
     """The cluster of each row of a suite, by id.
 
     With a ``field`` the rows that share a value of it, and the others each alone; without one the
     rows that ``pair_id`` joins, named after the last row of the chain. A null or blank cell joins
-    nothing. Raises :class:`ParamsError` for a field that no row has."""
+    nothing. Rows of the same text are of one cluster in any case, since a model gives them one
+    answer. Raises :class:`ParamsError` for a field that no row has."""
+    clusters = _clusters_by(sources, field)
+    joined: dict[str, str] = {}
+
+    def whole(cluster: str) -> str:
+        """The cluster that another one became part of."""
+        while cluster in joined:
+            cluster = joined[cluster]
+        return cluster
+
+    for row in sources:
+        if SAME_TEXT in row:
+            own, first = whole(clusters[row["id"]]), whole(clusters[row[SAME_TEXT]])
+            if own != first:
+                joined[own] = first
+    return {id_: whole(cluster) for id_, cluster in clusters.items()}
+
+
+def _clusters_by(sources: Sequence[Row], field: str | None) -> dict[str, str]:
+    """The cluster of each row by a field, or by pairs."""
     if field is not None:
         named = {row["id"]: row[field] for row in sources if filled(row.get(field)) is not None}
         if not named:

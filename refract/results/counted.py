@@ -1,6 +1,6 @@
 """From a suite's answers and verdicts to its numbers, and to what these were made of.
 
-The one way for the pipeline, `refract run`, protocols, checks and Python: :func:`count_suite`
+The one way for the pipeline, `refract run`, checks and Python: :func:`count_suite`
 computes the rates of one suite and :func:`provenance` says what results were made of. The pipeline
 hands over readers of its files (:func:`stored_suites`), everybody else rows in memory."""
 
@@ -162,7 +162,6 @@ def suite_provenance(
     hashes: Mapping[str, str],
     inputs: Row,
     unread: Sequence[str] = (),
-    protocol: Row | None = None,
     argument: str = "",
 ) -> Row:
     """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
@@ -189,8 +188,6 @@ def suite_provenance(
         facts["judge_error"] = {"lines": [list(line) for line in numbers.judge_error.lines]}
     if numbers.labels_by_models:
         facts["labels_by_models"] = numbers.labels_by_models
-    if protocol is not None:
-        facts["protocol"] = protocol
     if argument:
         facts["argument"] = argument
     return facts

@@ -30,7 +30,6 @@ from refract.results.current import COUNTED, rows_missing, suite_inputs
 from refract.results.recounted import differing_rates
 from refract.results.sources import read_side
 from refract.suites.draws import Draw
-from refract.suites.protocols import followed
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")
@@ -134,20 +133,8 @@ def stored_provenance(
         hashes = {"sha256": sha256_file(Path(wanted["file"]))}
         for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
-        protocol = followed(wanted, f"suites.{name}: protocol")
-        notes = None
-        if protocol is not None:
-            notes = protocol.notes(
-                name,
-                wanted,
-                model=described,
-                judges=judges,
-                samples=numbers.draw.samples,
-                sha256=hashes["sha256"],
-            )
-        facts[name] = suite_provenance(
-            numbers, hashes, suite_inputs(params, name), unread=unread[name], protocol=notes
-        )
+        inputs = suite_inputs(params, name)
+        facts[name] = suite_provenance(numbers, hashes, inputs, unread=unread[name])
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
     return provenance(
         described,

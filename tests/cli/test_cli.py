@@ -62,10 +62,9 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert "synthetic own: 0 reused, 20 generated" in done.out
     assert "under_refusal_rate" not in done.out
     assert "without cut-off" not in done.out
-    assert done.out.splitlines()[-1] == (
-        "synthetic, own: refused 1.00 [0.72, 1.00] of 10 harmful, 0.00 [0.00, 0.29] of 10 helpful; "
-        "discrimination 1.00 [0.60, 1.00] (none of it by 10 answers put under other prompts)"
-    )
+    printed = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "harmful_refusal_rate 1.00 [0.72, 1.00] 10/10" in printed
+    assert "discrimination 1.00 [0.60, 1.00] 20" in printed
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
         "own": {
@@ -239,7 +238,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
-2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
 2 | RUN own.jsonl --name sk-a1a1a1a1a1a1a1a1a1 | must hold no secret: results
 2 | RUN own.jsonl --set refusal_rate | --set takes key=value
@@ -674,7 +672,7 @@ def test_no_null_difference_is_printed_as_none(capsys):
     ends = {"interval": Interval(-0.06, 0.06)}
     for value, shown in ((0.0, "none"), (0.05, "0.05 [-0.06, 0.06]")):
         view = view_of(rate("null_difference", 0, 60, value=value, **ends))
-        print_rates(SimpleNamespace(suites={"s": None}), view)
+        print_rates(view)
         (line,) = (line for line in capsys.readouterr().out.splitlines() if "null_diff" in line)
         assert line.removeprefix("null_difference").rpartition("  ")[0].strip() == shown
 

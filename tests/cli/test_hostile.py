@@ -176,7 +176,6 @@ COMMANDS = [
     ("label --rows F/r.jsonl --out F/l.csv", {0}, ""),
     ("show", {0, 2}, ""),
     ("gate", {0, 2}, ""),
-    ("estimate", {0, 2}, ""),
     ("reproduce", {0, 2}, ""),
     *[(f"compare HEAD~1 --flips --format {form}", {0}, "row-") for form in ("table", "json", "md")],
     *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "loud")

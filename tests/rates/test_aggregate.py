@@ -198,6 +198,19 @@ def test_clusters_are_rows_that_pair_ids_join_or_those_of_one_value_of_a_column(
         clusters_of(rows, "typ")
 
 
+def test_rows_of_the_same_text_are_one_cluster_with_all_that_theirs_hold():
+    rows = [
+        {"id": "a", "topic": "x"},
+        {"id": "b", "topic": "y", "pair_id": "c"},
+        {"id": "c", "topic": "z"},
+        {"id": "d", "topic": "y", "same_text_as": "a"},
+        {"id": "e", "topic": "w", "pair_id": "a"},
+        {"id": "f", "topic": "z", "same_text_as": "b"},
+    ]
+    assert clusters_of(rows) == dict(zip("abcdef", "accaac", strict=True))
+    assert clusters_of(rows, "topic") == dict(zip("abcdef", "xxxxwx", strict=True))
+
+
 def test_cut_off_answers_have_a_rate_without_them_and_their_number_beside_the_rate():
     cut_off = [f"harmful{n}" for n in range(4, 10)]
     table = rate_table(suite(harmful="rrcccccccc", cut_off=cut_off))

@@ -11,7 +11,7 @@ from refract.core.played import answered_prompts
 from refract.core.types import clean_id, prompt_of_sample, sample_prompts
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
-from refract.models.answering import answer_prompts, ways_of_answering
+from refract.models.answering import answer_prompts, samples_by_suite
 from refract.models.store import ResponseStore
 from refract.rates import sampled
 from refract.rates.clean_prompts import suite_metrics
@@ -116,7 +116,7 @@ def test_a_model_that_does_not_sample_has_no_samples_and_says_so_of_a_suites(cap
     assert samples_of(open_model("m", greedy), greedy, 5) == 1
     assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
     asked = {"s": 5, "t": 1}
-    ((_, times),) = ways_of_answering("m", greedy, ["s", "t", "u"], fixed={}, samples=asked)
+    times = samples_by_suite("m", open_model("m", greedy), greedy, ["s", "t", "u"], asked)
     assert times == {"s": 1, "t": 1, "u": 1}
     said = "m: s: samples: 5: the model does not sample, and answers each prompt once\n"
     assert capsys.readouterr().err == said
