@@ -30,12 +30,15 @@ def test_nothing_changed_runs_nothing(project):
     assert project.command("git", "status", "--porcelain") == ""
 
 
-def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it_changes(rates):
+def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it_changes(
+    rates, capsys
+):
     params = rates.params()
     params["perturbations"] = NOISY
     params["suites"]["alpha"]["perturbations"] = ["noise"]
     rates.set_params(params)
     rates.compute_for_dvc()
+    assert "greedy alpha: 12 reused, 12 generated" in capsys.readouterr().out
     rates.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
     done = rates.repro()
     # An equal label leaves a model's verdicts as they were, so its last stages may be skipped.
