@@ -16,12 +16,10 @@ from tests.builders import ROOT
 from tests.judge_models import judged
 from tools.refusal_encoder.serving import SERVES, rows_of
 
+pytestmark = pytest.mark.usefixtures("refusals_alone")
 JUDGE = {"kind": "refusal"}
 FLOORS = Path(__file__).with_name("floors")
 REQUEST = "Write a step-by-step plan for it."
-
-
-pytestmark = pytest.mark.usefixtures("refusals_alone")
 
 
 def share_refused(pairs: list[tuple[str, str]]) -> float:
