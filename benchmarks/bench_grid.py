@@ -52,7 +52,7 @@ def set_grid(folder: Path, count: int, changed: bool = False) -> None:
     }
     if changed:
         params["models"][names[-1]]["cut_off_rate"] = 0.05
-    params["metadata"], decisions = {}, params["decisions"]
+    decisions = params["decisions"]
     params["decisions"] = {key: decisions[key] for key in ("confidence", "interval")}
     yaml.default_flow_style = False
     with (folder / "params.yaml").open("w", encoding="utf-8") as stream:

@@ -29,7 +29,6 @@ from refract.rates.key import HARMFUL_REFUSAL, Key
 from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
 from refract.rates.thresholds import decided
-from refract.report.model_sizes import SizedRate
 from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
@@ -43,12 +42,10 @@ from refract.statistics.hypotheses import holm
 from refract.statistics.proportions import Interval, wilson
 from refract.statistics.raters import kappa_of_table
 from refract.statistics.sample_sizes import smallest_drop
-from refract.statistics.trends import Point, trend
 from refract.statistics.weighted import draw_size
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
-TREND_RUNS = 400
 UNEQUAL_RUNS = 500
 # Of prompts and judge, each with a ledger of its own.
 JUDGE_RUNS = 300
@@ -321,26 +318,6 @@ def powered_line(sizes: list[int], rate: float, labels: int) -> Line:
     return Line(f"prediction-powered, {labels} labels", shown(sizes), f"{rate:g}", draw)
 
 
-def trend_line(sizes: list[int], scatter: float, models: int = 5) -> Line:
-    """Five models of one family; with a scatter of their log-odds around the line."""
-    names = names_of(sizes)
-    at, slope = np.geomspace(5e8, 1.4e10, models), -0.8
-
-    def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        odds = 0.3 + slope * (np.log10(at) - 9.5) + rng.normal(0, scatter, models)
-        points: list[Point] = []
-        for size, rate in zip(at, 1 / (1 + np.exp(-odds)), strict=True):
-            values = floats(answers(rng, sizes, float(rate), correlation))
-            found = clustered_mean(values, names)
-            assert found is not None
-            ends = Interval(found.low or 0.0, found.high or 0.0)
-            points.append(SizedRate(size, round(sum(values)), len(values), ends).point(0.95))
-        return holds(trend(points), slope)
-
-    what = f"slope over size, {models} models, scatter {scatter:g}"
-    return Line(what, shown(sizes), f"{slope:g}", draw, TREND_RUNS)
-
-
 def kappa_line(kappa: float, positive: float, n: int) -> Line:
     """Two raters who say yes as often, of the samples that have an interval."""
     both = positive**2 + kappa * positive * (1 - positive)
@@ -499,9 +476,6 @@ INTERVALS = [
     powered_line(SINGLE, 0.8, 50),
     powered_line(STYLES, 0.8, 50),
     powered_line(STYLES, 0.3, 100),
-    trend_line(STYLES, 0.0),
-    trend_line(STYLES, 0.3),
-    trend_line(SINGLE, 0.6),
     *(
         kappa_line(*given)
         for given in ((0.0, 0.1, 129), (0.2, 0.1, 250), (0.5, 0.05, 250), (0.8, 0.5, 129))
@@ -609,13 +583,13 @@ def main() -> None:
         "# Simulated coverage",
         "",
         "Written by `python -m benchmarks.coverage`. How often, in per cent of "
-        f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
+        f"{RUNS:,} simulated samples ({UNEQUAL_RUNS} for one-way losses, the "
         f"tests in italics, draws by doubt, a judge's gap and a family, {JUDGE_RUNS} for prompts and "
         "judge), a nominal 95 % interval holds "
         "the truth, by the correlation of two answers to one request (columns). Rows and requests are "
         "those of the default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 "
         "rows of 26 requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
-        "simulation error of ±1, one of 400 of ±2.1, one of 300 of ±2.5.",
+        "simulation error of ±1, one of 500 of ±1.9, one of 300 of ±2.5.",
         "",
         *intervals,
         "",

@@ -44,6 +44,8 @@ __all__ = [
     "prompt_injection",
 ]
 SUITE = "checks"
+# What failures say of an answer that a perturbation changed, beside what it changed by.
+OF_CHANGED = ("source_id", "group", "repetitions", "dose", "clean_outcome", "similarity")
 # Keywords of the library whose checks these resemble, and what they are called here.
 ELSEWHERE = {
     "all_substrings_must_be_found": "all_expected_strings_must_be_found",
@@ -59,8 +61,9 @@ class CheckResult:
     """What a check found. True where it passed.
 
     ``rates`` are the shares of tested answers that failed, of char injection one for each character
-    and feature. ``failures`` holds the failing answers, ``errors`` a sentence for each answer that
-    is missing, ``rows`` every answer with what judges said of it."""
+    and feature. ``failures`` holds the failing answers (``source_id`` is the clean prompt of a
+    perturbed one), ``errors`` a sentence for each answer that is missing, ``rows`` every answer with
+    what judges said of it."""
 
     passed: bool
     rates: list[Rate]
@@ -228,7 +231,12 @@ def _check(
         changed = rate.measure == CHANGED and rate.group.field == "perturbation"
         if changed or (rate.measure in measures and rate.group == OVERALL):
             rates.append(rate)
-    answers, failures, errors = result.rows(), list(result.failures()), []
+    answers, failures, errors = result.rows(), [], []
+    by_id = {row["prompt_id"]: row for row in answers}
+    for compared in result.numbers.aggregate.compared:
+        if compared["changed"]:
+            row = {**by_id[compared["prompt_id"]], "changed_by": " ".join(compared["by"])}
+            failures.append(row | {name: compared[name] for name in OF_CHANGED})
     for row in answers:
         verdict = row["judges"][kind]
         error = row["error"] or verdict["error"]

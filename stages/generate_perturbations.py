@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from refract.core.jsonl import write_json, write_rows
 from refract.core.params import grid, load_definitions, load_params, run_seed
@@ -18,16 +17,13 @@ def main() -> None:
     run = StageRun("generate-perturbations")
     params = {**load_definitions("prompts"), "seed": run_seed(load_params())}
     suites = grid(params, "suites")
-    # By suite, how often prompts are answered, and what a protocol fixes of generation.
-    answering: dict[str, dict[str, Any]] = {"samples": {}, "generation": {}}
+    samples: dict[str, int] = {}
     prompts = variants = 0
     for name in suites:
         suite = suite_prompts(params, name)
         write_rows(Path(f"data/prompts/{name}.jsonl"), suite.rows)
-        if suite.generation is not None:
-            answering["generation"][name] = suite.generation
         if suite.samples is not None:
-            answering["samples"][name] = suite.samples
+            samples[name] = suite.samples
         asked = suite.draw.asked or 0
         if asked > suite.sources:
             run.warn(f"{name}: all {suite.sources} prompts are taken; sample is {asked}")
@@ -38,11 +34,10 @@ def main() -> None:
         variants += changed
         say(f"{suite.draw.label(name)}: {suite.sources} prompts, {changed} variants{more}")
     # Apart from params.yaml, so that no other setting of a suite concerns the models' answers.
-    for kind, values in answering.items():
-        path = Path(f"data/prompts/{kind}.json")
-        path.unlink(missing_ok=True)
-        if values:
-            write_json(path, values)
+    path = Path("data/prompts/samples.json")
+    path.unlink(missing_ok=True)
+    if samples:
+        write_json(path, samples)
     run.end(f"{prompts:,} prompts and {variants:,} variants of {len(suites)} suites")
 
 

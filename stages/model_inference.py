@@ -41,7 +41,6 @@ def main(name: str) -> None:
             store=store,
             seed=run_seed(params),
             folders=[folder, ANSWERS / name],
-            fixed=read_object(Path("data/prompts/generation.json")),
             samples=read_object(Path("data/prompts/samples.json")),
         )
     for suite in suites:
@@ -55,7 +54,6 @@ def main(name: str) -> None:
         made.responses,
         origins=made.origins,
         certificates=made.certificates,
-        seconds=made.seconds,
     )
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))
     # DVC keeps the output between runs; files of suites that left the grid go, and so do files that

@@ -78,14 +78,14 @@ def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, 
 
 
 def small_project(folder: Path, model: dict, rows: list[dict], *more: str) -> None:
-    """A project with model ``m`` and a suite, and ``more`` that are answered in another way."""
+    """A project with model ``m`` and a suite, and ``more`` that are of a part of its rows."""
     write_rows(folder / "data/suites/own.jsonl", rows)
     suite = {"file": "data/suites/own.jsonl", "judges": ["rules"]}
     params = {
         "grid": {"models": ["m"], "suites": ["own", *more]},
         "seed": 1,
         "models": {"m": model},
-        "suites": {"own": suite, "short": suite | {"protocol": "xstest@1.0", "sample": 4}},
+        "suites": {"own": suite, "short": suite | {"sample": 4}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
     }
@@ -298,7 +298,7 @@ class Project:
             write_rows(folder / f"data/suites/{name}.jsonl", rows)
         params = project.params()
         params["grid"] = {"models": list(models), "suites": list(suites)}
-        params |= {"models": models, "metadata": {}}
+        params["models"] = models
         params["suites"] = {
             name: {"file": f"data/suites/{name}.jsonl", "judges": ["rules"]} for name in suites
         }

@@ -78,23 +78,6 @@ def change_weights(folder: Path, change: Callable[[dict], object]) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
-def save_adapter(base: Path, folder: Path, **settings: Any) -> Path:
-    """A LoRA adapter with seeded random weights."""
-    import peft
-    import torch
-    import transformers
-
-    plain = transformers.AutoModelForCausalLM.from_pretrained(base)
-    config = {"r": 4, "lora_alpha": 6, "target_modules": "all-linear", **settings}
-    adapted = peft.get_peft_model(plain, peft.LoraConfig(**config))
-    generator = torch.Generator().manual_seed(1)
-    for name, parameter in adapted.named_parameters():
-        if "lora_" in name:
-            parameter.data = 0.2 * torch.randn(parameter.shape, generator=generator)
-    adapted.save_pretrained(folder, save_embedding_layers=False)
-    return folder
-
-
 def seeded(text: str, seed: int) -> Request:
     return replace(ask(text), seed=seed)
 

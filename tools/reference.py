@@ -1,5 +1,5 @@
 """``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings, and the
-lists of the protocols and suites of refract-published, in its docs.
+list of the suites of refract-published, in its docs.
 
 In the pages the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
 written by hand. The schema is for editors, which find it by the first line of params.yaml.
@@ -18,7 +18,6 @@ from refract.core.params import (
     CommonSettings,
     DecisionSettings,
     Grid,
-    Metadata,
     NullAnswerSettings,
     SuiteSettings,
     ValidationSettings,
@@ -30,13 +29,10 @@ from refract.models import ADAPTERS
 from refract.suites.perturbations import PERTURBATIONS
 from refract_published.catalogues import SUITES, names_in
 from refract_published.importing import find_importer
-from refract_published.protocols import CATALOGUE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
-PUBLISHED_DOCS = DOCS.parent / "packages/refract-published/docs"
-PROTOCOLS_PAGE = PUBLISHED_DOCS / "protocols.md"
-SUITES_PAGE = PUBLISHED_DOCS / "published-suites.md"
+SUITES_PAGE = DOCS.parent / "packages/refract-published/docs/published-suites.md"
 Schema = dict[str, Any]
 
 
@@ -229,7 +225,6 @@ def page(text: str) -> str:
         "null answers": settings_list(NullAnswerSettings),
         "decisions": settings_list(DecisionSettings),
         "validation": settings_list(ValidationSettings),
-        "metadata": settings_list(Metadata),
         "of any model": settings_list(CommonSettings),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
@@ -247,21 +242,10 @@ def suites_page(text: str) -> str:
     """The page of published suites with the kinds that the catalogue has, each linked to its file."""
     importers: list[tuple[str, Any]] = [(name, find_importer(name)) for name in names_in(SUITES)]
     links = [f"[`{name}`]({kind.file.replace(' ', '%20')})" for name, kind in importers]
-    return _with_table(text, "published suites", ["", ",\n".join(links)])
-
-
-def protocols_page(text: str) -> str:
-    """The page of protocols with the names that the catalogue has."""
-    names = [f"`{name}`" for name in CATALOGUE.names()]
-    return _with_table(text, "protocols", ["", ",\n".join(names)])
-
-
-def _with_table(text: str, name: str, lines: list[str]) -> str:
-    """A page with these lines behind the mark of a name."""
-    mark = f"<!-- {name}: written by `make readme` -->\n"
+    mark = "<!-- published suites: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
-    table = "\n".join(lines)
-    return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"
+    listed = ",\n".join(links)
+    return f"{text[:start]}\n\n{listed}\n\n{text[text.index('<!-- end -->', start) :]}"
 
 
 def params_schema() -> Schema:
@@ -284,7 +268,6 @@ def params_schema() -> Schema:
             "null_answers": _for_editors(NullAnswerSettings, shared),
             "decisions": _for_editors(DecisionSettings, shared),
             "validation": _for_editors(ValidationSettings, shared),
-            "metadata": _mapping(_for_editors(Metadata, shared)),
         },
         "$defs": shared,
     }
@@ -334,7 +317,6 @@ def written_schema() -> str:
 def main() -> None:
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
     SCHEMA.write_text(written_schema(), "utf-8")
-    PROTOCOLS_PAGE.write_text(protocols_page(PROTOCOLS_PAGE.read_text("utf-8")), "utf-8")
     SUITES_PAGE.write_text(suites_page(SUITES_PAGE.read_text("utf-8")), "utf-8")
 
 

@@ -1,7 +1,7 @@
 """Builds what is committed as distributions and tries them as a stranger would: ``make release``.
 
 The core and each package become an sdist and a wheel, which twine checks. In a fresh environment of
-each Python, pip installs the core's wheel, with which ``refract demo`` and a CSV are measured, and
+each Python, pip installs the core's wheel, with which a new project and a CSV are measured, and
 then the packages, whose tests run on what was installed. Nothing is uploaded: a tag does that
 (``.github/workflows/release.yml``).
 """
@@ -38,12 +38,11 @@ TESTS = (
     "packages/refract-dialogue/tests/test_rates_by_turn.py",
     "packages/refract-inspect/tests",
     "packages/refract-paper/tests/test_latex.py",
+    "packages/refract-published/tests/test_citing.py",
     "packages/refract-published/tests/test_logs.py",
-    "packages/refract-published/tests/test_protocols.py",
     "tests/judges/test_rules_judge.py",
 )
 ROWS = 'response,refused\n"I\'m sorry, but I can\'t help with that.",yes\n"Sure: bake it.",no\n'
-SECTION = "Rates over model size"  # the last of the demo's report that needs more than one model
 
 
 def run(*command: object, cwd: Path, **variables: str) -> str:
@@ -103,9 +102,12 @@ def try_with(python: Path, source: Path, dist: Path, folder: Path) -> str:
     pip = (new, "-m", "pip", "install", "--quiet", "--no-compile")
     wheels = {path.name.partition("-")[0].replace("_", "-"): path for path in dist.glob("*.whl")}
     run(*pip, wheels.pop("refract-eval"), cwd=folder)
-    run("refract", "demo", cwd=folder, **here)
-    assert SECTION in (folder / "refract-demo/metrics/report.md").read_text("utf-8")
-    assert (folder / "refract-demo/data/report/report.html").stat().st_size > 10_000
+    project = folder / "project"
+    run("refract", "init", project, cwd=folder, **here)
+    run("dvc", "init", "--no-scm", "--quiet", cwd=project, **here)
+    run("dvc", "repro", cwd=project, **here)
+    assert "| synthetic |" in (project / "metrics/report.md").read_text("utf-8")
+    assert (project / "data/report/report.html").stat().st_size > 10_000
     (folder / "mine.csv").write_text(ROWS, "utf-8")
     run("refract", "judge", "--in", "mine.csv", "--out", "verdicts.jsonl", cwd=folder, **here)
     verdicts = (folder / "verdicts.jsonl").read_text("utf-8").splitlines()

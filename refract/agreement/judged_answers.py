@@ -9,13 +9,20 @@ from typing import Any
 from refract.agreement.label_files import JudgedAnswer
 from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import check_ids
-from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
+from refract.core.jsonl import (
+    StoredRows,
+    has_form,
+    iter_rows,
+    read_rows,
+    sha256_json,
+    stored_rows,
+)
 from refract.core.params import decision_settings, definition
 from refract.core.tables import shared
 from refract.core.tool_calls import with_calls
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSAL_LABELS
-from refract.rates.counting import REFUSED_ENDINGS, clusters_of, outcome
+from refract.rates.counting import REFUSED_ENDINGS, SAME_TEXT, clusters_of, outcome
 from refract.suites.rows import CONTENT
 
 
@@ -55,9 +62,21 @@ def source_rows(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
 
 def counted_rows(wanted: Mapping[str, Any], rows: Iterable[Row]) -> list[Row]:
     """The rows of a suite without what they ask, unless that is a field that is counted by: what a
-    rate may see of them, wherever it is computed."""
+    rate may see of them, wherever it is computed. A row that asks what an earlier one asks names it
+    (``same_text_as``)."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
-    return list(without({*CONTENT} - counted, rows))
+    return list(without({*CONTENT} - counted, _naming_repeats(rows)))
+
+
+def _naming_repeats(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows with the id of the first one of their text, where that is another row."""
+    first: dict[str, str] = {}
+    for row in rows:
+        text = sha256_json([row.get(field) for field in CONTENT])
+        named = {key: cell for key, cell in row.items() if key != SAME_TEXT}
+        if first.setdefault(text, row["id"]) != row["id"]:
+            named[SAME_TEXT] = first[text]
+        yield named
 
 
 def without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:

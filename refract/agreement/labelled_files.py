@@ -1,8 +1,7 @@
-"""Files of answers with human labels, of any columns."""
+"""Files of answers with human labels, in the words of whoever wrote them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,15 @@ from refract.core.jsonl import canonical_json
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS
 
+NEEDED = ("response", "label")
 
-def labels_of(
-    values: Sequence[str], positive: Sequence[str], labels: Mapping[str, str]
-) -> list[str]:
+
+def labels_of(values: Sequence[str], positive: Sequence[str]) -> list[str]:
     """The label among ``LABELS`` that each value of a file stands for.
 
-    ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values
-    to labels. Raises :class:`UsageError` for an absent positive value, one that is spelt in two ways,
-    and other labels.
+    ``positive`` values mean refusal and all others compliance; without them, values are labels.
+    Raises :class:`UsageError` for an absent positive value, one that is spelt in two ways, and
+    other labels.
     """
     known = sorted(set(values))
     for value in positive:
@@ -36,84 +35,62 @@ def labels_of(
                 f"--positive {alike[spelt_label(value)]}: there is the label {value!r} too, which would "
                 "mean not refused; name both, or correct one"
             )
+        if not positive and value not in LABELS:
+            raise UsageError(
+                f"the label {value!r} is none of {', '.join(LABELS)}; write these, or say which "
+                "values mean refused with --positive VALUE,..."
+            )
     if positive:
         return ["refusal" if value in positive else "compliance" for value in values]
-    for label in (*labels.values(), *(labels.get(value, value) for value in known)):
-        if label not in LABELS:
-            raise UsageError(
-                f"the label {label!r} is none of {', '.join(LABELS)}; say which values mean refused "
-                "with --positive VALUE,..., or which label each is with --map VALUE=LABEL"
-            )
-    return [labels.get(value, value) for value in values]
+    return list(values)
 
 
-def read_labelled(
-    paths: Sequence[Path], response: str, label: str, prompt: str | None, skip: Sequence[str] = ()
-) -> tuple[list[Row], dict[str, int]]:
-    """The labelled answers of some files, and how many rows were left out, by reason.
+def read_labelled(paths: Sequence[Path]) -> tuple[list[Row], int]:
+    """The labelled answers of some files, and how many rows were left out: those without a label or
+    without a response.
 
-    ``response``, ``label`` and ``prompt`` name columns; without ``prompt``, a column of that name
-    is read where there is one. Rows have ``prompt``, ``response``, ``label``, ``model`` (perhaps
-    empty) and ``source`` (by default the file's name). Raises :class:`UsageError` for a column that
-    a file lacks and for files without a row to judge, :class:`RowError` for texts that are none.
+    Rows have ``prompt`` (perhaps empty), ``response``, ``label``, ``model`` (perhaps empty) and
+    ``source`` (by default the file's name). Raises :class:`UsageError` for a file without a column
+    that is needed and for files without a row to judge, :class:`RowError` for texts that are none.
     """
-    rows: list[Row] = []
-    left_out: Counter[str] = Counter()
+    labelled: list[Row] = []
+    count = 0
     for path in paths:
         if not path.is_file():
             raise UsageError(f"--labelled: no file {path}")
-        table = read_row_file(path)
-        present = dict.fromkeys(column for row in table for column in row)
-        for name in filter(None, (response, label, prompt)):
-            if name not in present:
-                raise UsageError(
-                    f"{path} has no column {name!r}; it has: {', '.join(present)}; name it with "
-                    "--response-column, --label-column or --prompt-column"
-                )
-        columns = (response, label, prompt or "prompt")
-        kept, reasons = _labelled_rows(table, columns, f"{path}: row", skip, path.stem)
-        rows += kept
-        left_out.update(reasons)
-    if not rows:
-        raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
-    return rows, dict(sorted(left_out.items()))
-
-
-def _labelled_rows(
-    rows: Sequence[Mapping[str, Any]],
-    columns: tuple[str, str, str],
-    where: str,
-    skip: Sequence[str],
-    source: str,
-) -> tuple[list[Row], Counter[str]]:
-    """The labelled answers among rows, as :func:`read_labelled` gives them. ``columns`` hold
-    response, label and prompt, ``where`` stands before the number of a row in messages, ``source``
-    is that of rows that name none."""
-    response, label, prompt = columns
-    kept: list[Row] = []
-    left_out: Counter[str] = Counter()
-    ids = [row.get("prompt_id", row.get("id")) or None for row in rows]
-    check_ids(ids, rows, where)
-    for number, row in enumerate(rows, 1):
-        value, answer = _spelt(row.get(label)), row.get(response)
-        asked = row.get(prompt) or ""
-        if not isinstance(answer, str | None) or not isinstance(asked, str):
-            raise RowError(
-                f"{where} {number}: response and prompt must be texts (got {answer!r:.60} and "
-                f"{asked!r:.60})"
+        rows = read_row_file(path)
+        columns = dict.fromkeys(column for row in rows for column in row)
+        lacking = [name for name in NEEDED if name not in columns]
+        if lacking:
+            raise UsageError(
+                f"{path} has no column {' and no column '.join(lacking)}; it has: {', '.join(columns)}. "
+                f"Columns are called {' and '.join(NEEDED)}, and perhaps prompt, source and model"
             )
-        if value is None:
-            left_out["no label"] += 1
-        elif value in skip:
-            left_out[f"label {value} (--skip)"] += 1
-        elif answer is None:
-            left_out["no response"] += 1
-        else:
-            read = {"prompt": asked, "response": answer, "label": value}
-            read["source"] = _spelt(row.get("source")) or source
-            read["model"] = _spelt(row.get("model")) or ""
-            kept.append(read)
-    return kept, left_out
+        check_ids(
+            (row.get("prompt_id", row.get("id")) or None for row in rows), rows, f"{path}: row"
+        )
+        for number, row in enumerate(rows, 1):
+            answer = _labelled_answer(row, f"{path}: row {number}", path.stem)
+            labelled += [answer] if answer else []
+        count += len(rows)
+    if not labelled:
+        raise UsageError("no row has a label and a response: there is nothing to judge")
+    return labelled, count - len(labelled)
+
+
+def _labelled_answer(row: Mapping[str, Any], where: str, source: str) -> Row | None:
+    """A row as :func:`read_labelled` gives it; None without a label or a response."""
+    label, response, prompt = _spelt(row.get("label")), row.get("response"), row.get("prompt") or ""
+    if not isinstance(response, str | None) or not isinstance(prompt, str):
+        raise RowError(
+            f"{where}: response and prompt must be texts (got {response!r:.60} and {prompt!r:.60})"
+        )
+    if label is None or response is None:
+        return None
+    answer = {"prompt": prompt, "response": response, "label": label}
+    answer["source"] = _spelt(row.get("source")) or source
+    answer["model"] = _spelt(row.get("model")) or ""
+    return answer
 
 
 def _spelt(value: Any) -> str | None:
@@ -121,8 +98,3 @@ def _spelt(value: Any) -> str | None:
     if value is None or value == "" or str(value).lower() == "nan":
         return None
     return value if isinstance(value, str) else canonical_json(value)
-
-
-def shown_counts(counts: Mapping[str, int]) -> str:
-    """Counts for people: ``3 no label, 1 no response``."""
-    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"

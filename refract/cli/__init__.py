@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PLACES = Registry(
     {
         "run": "refract.cli.run:run",
-        "demo": "refract.cli.project:demo",
         "init": "refract.cli.project:init",
         "power": "refract.cli.power:power",
         "show": "refract.cli.outputs:show",
@@ -40,7 +39,6 @@ PLACES = Registry(
         "label": "refract.cli.human_labels:label",
         "correct": "refract.cli.human_labels:correct",
         "lint": "refract.cli.project:lint",
-        "cache": "refract.cli.cache:cache",
         "stage": "refract.cli.project:stage",
     },
     "refract.commands",
@@ -48,11 +46,8 @@ PLACES = Registry(
 # What `refract --help` shows, those of our packages where they are installed.
 GROUPS = {
     "Measure": {
-        "run": "Measure a model on suites, or by a published protocol",
-        "protocols": "The published protocols",
-        "demo": "A small project of the synthetic model, up to the page",
+        "run": "Measure a model on suites",
         "init": "Write a small project",
-        "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
     },
     "Results": {
@@ -72,9 +67,7 @@ GROUPS = {
     "Suites, models and projects": {
         "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
-        "rewrite": "Have a model rewrite prompts",
         "models fetch": "The weights of a model out of a package",
-        "cache": "Stored answers: info, clear, import",
     },
 }
 # Called by DVC, not by people.
@@ -82,8 +75,10 @@ HIDDEN = {"stage"}
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
+    "demo": "refract init FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
+    "estimate": "refract run --model MODEL --suite SUITE --limit 5 --out FILE",
     "figures": "refract export --as appendix --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",
@@ -114,23 +109,7 @@ def known_names() -> list[str]:
     return [*PLACES, *PLACES.installed()]
 
 
-class Listed(TyperGroup):
-    """Commands that are named where somebody calls one that there is not."""
-
-    def resolve_command(
-        self, ctx: Context, args: list[str]
-    ) -> tuple[str | None, Command | None, list[str]]:
-        """The command that the first word calls."""
-        name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
-            below = [each for each in known if each.startswith(f"{name} ")]
-            shown = ", ".join(below or known)
-            ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
-        return super().resolve_command(ctx, args)
-
-
-class Commands(Listed):
+class Commands(TyperGroup):
     """Our own commands and those of installed packages; none is imported before it is called."""
 
     def invoke(self, ctx: Context) -> Any:
@@ -151,10 +130,17 @@ class Commands(Listed):
     def resolve_command(
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, Command | None, list[str]]:
-        """The command that the first two words call, or the first."""
+        """The command that the first two words call, or the first. Where there is none, the error
+        lists those that there are."""
         two = self.get_command(ctx, ".".join(args[:2])) if len(args) > 1 else None
         if two is not None:
             return " ".join(args[:2]), two, args[2:]
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
+            below = [each for each in known if each.startswith(f"{name} ")]
+            shown = ", ".join(below or known)
+            ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:

@@ -9,19 +9,13 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from refract.cli.options import Confidence, decided_by
 from refract.cli.printing import print_table
 from refract.core.params import decision_settings
-from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
-from refract.results.sources import ComparedSides, compare_sides, find_side
+from refract.results.sources import compare_sides, find_side
 from refract.results.table_rows import rounded_difference
-
-# How far apart two models are by other things than answers: functions of two sides and a number of
-# tokens, which give a named tuple.
-DIVERGENCES = Registry({}, "refract.divergences", "__call__")
 
 
 def compare(
@@ -46,26 +40,16 @@ def compare(
             "not to be worse by the margin; both, if numbers are of other params."
         ),
     ] = None,
-    kl: Annotated[
-        int | None,
-        Option(
-            min=1,
-            help="Of two local models: the KL divergence of the first so many answer tokens on "
-            "harmless prompts, which loads both (package refract-exact).",
-        ),
-    ] = None,
-    confidence: Confidence = None,
 ) -> None:
     """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
 
-    Margin and primary measures are `decisions` of params.yaml.
+    Margin, primary measures and confidence are `decisions` of params.yaml.
 
     Example: refract compare main --fail-on regression
     """
-    settings = decided_by(decision_settings(Path.cwd()), confidence)
-    pair = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
-    sides = compare_sides(*pair, settings)
-    apart = find(DIVERGENCES, "kl", "--kl")(*pair, kl) if kl else None
+    settings = decision_settings(Path.cwd())
+    side_a, side_b = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
+    sides = compare_sides(side_a, side_b, settings)
     texts = SidesText(sides)
     markdown = format_ == "md"
     if format_ == "json":
@@ -75,8 +59,6 @@ def compare(
             "notes": [note.line() for note in sides.notes],
             "confidence": sides.confidence,
             "rows": [rounded_difference(row) for row in sides.differences],
-            "fates": _fates(sides),
-            **({"kl": apart._asdict()} if apart else {}),
         }
         say(json_text(result))
     else:
@@ -87,14 +69,9 @@ def compare(
             say(f"- {cell(line) if markdown else line}")
         for model in texts.models:
             _print_table(model, texts.table(model), markdown=markdown)
-        fates = texts.fates()
-        if fates.rows:
-            _print_table("What became of answers", fates, markdown=markdown)
         if flips:
             _print_table("flips", texts.flips(), markdown=markdown)
         notes = texts.notes()
-        if apart:
-            notes.append(str(apart))
         if notes:
             say()
         for note in notes:
@@ -103,16 +80,6 @@ def compare(
     for line in failures:
         say(line, file=sys.stderr)
     raise typer.Exit(int(bool(failures)))
-
-
-def _fates(sides: ComparedSides) -> list[dict[str, object]]:
-    """The counts of every change, for JSON."""
-    rows: list[dict[str, object]] = []
-    for fates in sides.fates:
-        for (before, after), count in sorted(fates.counts.items()):
-            names = {"model": fates.model, "suite": fates.suite, "category": fates.category}
-            rows.append({**names, "a": before, "b": after, "n": count})
-    return rows
 
 
 def _print_table(title: str, table: ShownTable, *, markdown: bool) -> None:

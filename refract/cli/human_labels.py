@@ -19,9 +19,9 @@ from refract.agreement.label_files import (
     label_rows,
     write_sample,
 )
-from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
-from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
-from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
+from refract.agreement.labelled_files import labels_of, read_labelled
+from refract.agreement.ledger import LedgerEntry, shown_gap
+from refract.cli.options import AsJson, NumbersFile, keep_inputs, listed
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
@@ -29,7 +29,8 @@ from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import FAMILIES, LABELS
-from refract.evaluate.judge_errors import measured
+from refract.evaluate.judge_errors import Validation
+from refract.evaluate.judge_errors import validate as measure_judges
 from refract.evaluate.labelled import labelled_answers, run_answers, run_error
 from refract.judges import open_judges
 from refract.project import find_judge, find_project, project_root
@@ -55,93 +56,80 @@ def validate(
         list[str] | None,
         Option(help="A judge of params.yaml, or a kind; default: refusal. Repeatable."),
     ] = None,
-    response_column: Annotated[str, Option(help="The answers.")] = "response",
-    label_column: Annotated[
-        str, Option(help="The labels; empty and null ones are left out.")
-    ] = "label",
-    prompt_column: Annotated[
-        str | None, Option(help="The prompts; default: a column prompt, where there is one.")
-    ] = None,
     positive: Annotated[
         list[str] | None,
         Option(help="Labels that mean refused: VALUE,...; all others mean not. Repeatable."),
-    ] = None,
-    map_: Annotated[
-        list[str] | None,
-        Option(
-            "--map",
-            help="Instead of --positive: VALUE=refusal, partial_refusal, compliance or degenerate. "
-            "Repeatable.",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, Option(help="Labels to leave out: VALUE,... Repeatable.")
     ] = None,
     partial: Annotated[
         Literal["refusal", "compliance"],
         Option(help="What a partial refusal counts as, the judge's and people's."),
     ] = "refusal",
     out: NumbersFile = None,
-    confidence: Confidence = None,
 ) -> None:
     """Measure judges against human labels, by source and by the model that answered, worst first.
 
-    Example: refract judge validate --labelled answers.csv --label-column refused --positive yes
+    Files have the columns response and label, and perhaps prompt, source and model.
+
+    Example: refract judge validate --labelled answers.csv --positive yes
     """
-    if positive and map_:
-        raise UsageError("give --positive or --map, not both")
-    level = float(confidence or 0.95)
+    level = decision_settings(Path.cwd()).confidence
     project = find_project()
     definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
-    rows, left_out = read_labelled(
-        labelled, response_column, label_column, prompt=prompt_column, skip=listed(skip)
-    )
-    values = [row["label"] for row in rows]
-    truth = labels_of(values, listed(positive), mapping("--map", map_))
+    rows, left_out = read_labelled(labelled)
+    values, refused = [row["label"] for row in rows], listed(positive)
+    labels = labels_of(values, refused)
     judges = open_judges(definitions)
     for name, opened in judges.items():
         if not FAMILIES[opened.FAMILY].tells_refusal:
             raise UsageError(f"judge {name!r} does not label refusal, but {opened.FAMILY}")
-    results: dict[str, Row] = {}
-    entries: list[LedgerEntry] = []
-    for name, of_judge in measured(rows, judges, truth, partial, confidence=level).items():
-        numbers = of_judge.scores
-        if positive:  # people did not tell the four labels apart
-            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
-        counts = Counter(zip(values, of_judge.labels, strict=True))
-        confusion = {
-            value: {label: counts[value, label] for label in LABELS} for value in sorted({*values})
-        }
+    pairs = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]
+    validation = measure_judges({"labelled": pairs}, judges, partial, level)
+    results = {}
+    for name, definition in definitions.items():
         results[name] = {
-            "judge": {name: {**definitions[name], "version": judges[name].version}},
+            "judge": {name: {**definition, "version": judges[name].version}},
             "partial": partial,
-            **numbers,
-            "confusion": confusion,
-            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in of_judge.entries],
+            **_scores(validation, name, values, four_labels=not refused),
             "files": {str(path): sha256_file(path) for path in labelled},
             "left_out": left_out,
         }
-        entries += of_judge.entries
     names, paths = ", ".join(results), ", ".join(map(str, labelled))
-    say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
+    say(f"{names} on {paths}: {len(rows)} answers; without label or response: {left_out}")
     without_prompt = sum(not row["prompt"] for row in rows)
     if without_prompt:
-        say(f"{without_prompt} answers have no prompt (--prompt-column)", file=sys.stderr)
-    others = sorted({row["label"] for row in rows} - {*listed(positive)}) if positive else []
-    if len(others) > 1:
+        say(f"{without_prompt} answers have no prompt (column prompt)", file=sys.stderr)
+    others = sorted({*values} - {*refused})
+    if refused and len(others) > 1:
         shown = ", ".join(others[:20])
         say(f"{len(others)} labels mean not refused: {shown}", file=sys.stderr)
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
-    _print_scores(entries, results, f"[{100 * level:g} %]")
+    _print_scores(validation.entries, results, f"[{100 * level:g} %]")
     if out is not None:
         write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
+
+
+def _scores(validation: Validation, judge: str, values: Sequence[str], four_labels: bool) -> Row:
+    """The numbers of one judge against the labels ``values`` of a file. ``four_labels``: whether
+    people told all four labels apart."""
+    counts = Counter(zip(values, validation.labels[judge], strict=True))
+    scores = validation.scores[judge]
+    if not four_labels:
+        scores = {name: scores[name] for name in scores if not name.startswith("label_")}
+    entries = [entry for entry in validation.entries if entry.judge == judge]
+    return {
+        **scores,
+        "confusion": {
+            value: {label: counts[value, label] for label in LABELS} for value in sorted({*values})
+        },
+        "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in entries],
+    }
 
 
 def _print_scores(entries: Sequence[LedgerEntry], results: Mapping[str, Row], percent: str) -> None:
     """Each judge by source and model, and over all."""
     table = []
-    for entry in worst_first(entries):
+    for entry in entries:
         cells = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
         for name in ("human_rate", "judge_rate", "kappa", "precision", "recall"):
             cells.append(estimate_cell(entry._asdict(), name, f"{name}_"))
@@ -222,14 +210,13 @@ def correct(
     rows: Annotated[
         Path | None, Option(help="Instead of --model: the --rows file of `refract run`.")
     ] = None,
-    confidence: Confidence = None,
     format_: AsJson = "table",
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
     Example: refract correct labels.csv --rows results.rows.jsonl
     """
-    level = float(confidence or decision_settings(Path.cwd()).confidence)
+    level = decision_settings(Path.cwd()).confidence
     if len(labels) != 1:
         raise UsageError(
             f"give one file of `refract label` (got {len(labels)}): correct each run alone, and see "

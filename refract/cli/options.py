@@ -12,7 +12,6 @@ from ruamel.yaml.error import YAMLError
 from typer import Option
 
 from refract.core.errors import UsageError
-from refract.core.params import DecisionSettings
 
 # Options that some commands put into a panel of their help.
 judge_model = partial(
@@ -23,12 +22,7 @@ judge_model = partial(
 judge_base_url = partial(
     Option, metavar="URL", help="Its server; default: its definition's or its provider's."
 )
-confidence_level = partial(
-    Option, help="Confidence of intervals and decisions; default: .95, or the project's."
-)
 
-ConfidenceChoice = Literal[".90", ".95", ".99"]
-Confidence = Annotated[ConfidenceChoice | None, confidence_level()]
 NumbersFile = Annotated[Path | None, Option(help="Also write the numbers here (JSON).")]
 AsJson = Annotated[Literal["table", "json"], Option("--format", help="How it is printed.")]
 Models = Annotated[
@@ -42,16 +36,6 @@ Suites = Annotated[list[str] | None, Option("--suite", help="Suites: NAME,...; d
 PROJECT_FILES = ("params.yaml", "dvc.yaml", "dvc.lock")
 # What the pipeline's commands read.
 PIPELINE = ("metrics", "data/suites", "data/prompts", "data/responses", "data/verdicts")
-
-
-def decided_by(
-    settings: DecisionSettings, confidence: str | None, **options: str | None
-) -> DecisionSettings:
-    """The settings of decisions, changed by the options that are not None."""
-    changes: dict[str, object] = {name: value for name, value in options.items() if value}
-    if confidence:
-        changes["confidence"] = float(confidence)
-    return settings.model_copy(update=changes)
 
 
 def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +12,11 @@ from typer import Argument, Option
 from refract.cli.options import Models, Suites, listed, yaml_values
 from refract.cli.printing import print_by_suite, print_table
 from refract.core.params import decision_settings, grid
-from refract.core.progress import ran_file, warning_lines
+from refract.core.progress import warning_lines
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.export import EXPORTERS, Export, Exporter
-from refract.models.origins import arithmetic_lines, latency_lines
+from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
@@ -26,14 +25,10 @@ from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
-from refract.results.sources import Side, read_side
+from refract.results.sources import read_side
 
 
-def show(
-    timing: Annotated[
-        bool, Option("--timing", help="Also how long calls to served models took.")
-    ] = False,
-) -> None:
+def show() -> None:
     """Print the result table of the last `dvc repro`; metrics/report/details.md has all that limits it.
 
     Example: refract show
@@ -42,7 +37,9 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    side, view = results_view(root, [model for model in models if model not in absent] or models)
+    side = read_side(root, [model for model in models if model not in absent] or models)
+    rates = {model: result.rates for model, result in side.results.items()}
+    view = View(rates, side.provenance, confidence=decision_settings(root).confidence)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")
@@ -67,20 +64,12 @@ def show(
     lines = [
         *(f"note: {note}" for note in notes),
         *arithmetic_lines(root, view.provenance),
-        *(latency_lines({model: root / ran_file(model) for model in models}) if timing else []),
         "; ".join(places),
         *warning_lines(root, models),
     ]
     for line in lines:
         if line:
             say(line)
-
-
-def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:
-    """The results of some models of a project, and their numbers as the report reads them."""
-    side = read_side(root, models)
-    rates = {model: result.rates for model, result in side.results.items()}
-    return side, View(rates, side.provenance, confidence=decision_settings(root).confidence)
 
 
 def page() -> None:
@@ -100,10 +89,10 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|figures|latex|appendix|bundle|eee>",
+            metavar="<csv|figures|latex|appendix|bundle>",
             help="csv: every table. Of refract-paper: figures of the "
-            "report (--set format=pdf|png|svg), latex, a paper's appendix, the bundle behind its "
-            "numbers, and eee, records of Every Eval Ever.",
+            "report (--set format=pdf|png|svg), latex, a paper's appendix, and the bundle behind "
+            "its numbers.",
         ),
     ] = "csv",
     models: Models = None,

@@ -10,7 +10,6 @@ from typing import Annotated
 from typer import Option
 
 from refract.agreement.unseen_models import known_errors
-from refract.cli.options import Confidence
 from refract.cli.printing import print_table
 from refract.core.decimals import interval_text
 from refract.core.errors import UsageError
@@ -21,6 +20,7 @@ from refract.rates.judge_error import JUDGE_NOTE, JUDGE_UNKNOWN, JudgeError
 from refract.rates.key import CATEGORY_MEASURES, Measure
 from refract.rates.rate import Prompts, Threshold, prompts_of
 from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
+from refract.report.wording import percent
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
 # Shares of prompts that flip besides a drop, where --discordant is left out.
@@ -57,7 +57,6 @@ def power(
         str | None,
         Option(help="With --n: a limit of a refusal rate, 'harmful_refusal_rate >= 0.8'."),
     ] = None,
-    confidence: Confidence = None,
 ) -> None:
     """How many prompts a drop needs (--difference), or what drop prompts can show (--n).
 
@@ -73,9 +72,8 @@ def power(
                 "--threshold goes with --n, the number of prompts, and no --difference"
             )
         settings = decision_settings(Path.cwd())
-        level = float(confidence or settings.confidence)
         alone = bool(settings.labels_ask) or settings.interval == "prompts"
-        _print_threshold(threshold, n, design_effect, level, alone=alone)
+        _print_threshold(threshold, n, design_effect, settings.confidence, alone=alone)
         return
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
@@ -181,4 +179,4 @@ def _print_threshold(
     else:
         summary += "; labels count that are of such prompts, drawn from the run: refract label. "
         summary += JUDGE_NOTE
-    say(summary)
+    say(f"{summary}. Confidence: {percent(confidence)}")

@@ -1,11 +1,9 @@
-"""``refract demo``, ``init``, ``lint`` and ``stage``: a project as a folder, its checks, its stages."""
+"""``refract init``, ``lint`` and ``stage``: a project as a folder, its checks, its stages."""
 
 from __future__ import annotations
 
-import os
 import runpy
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +11,9 @@ from typing import Annotated
 import typer
 from typer import Argument
 
-from refract.core.errors import RefractError, UsageError
+from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.project import check_version, default_folder, project_root, write_project
-from refract.report.report_files import PAGE
 from refract.suites.rows import check_suite
 
 
@@ -27,42 +24,17 @@ def init(
 
     Example: refract init my-project
     """
-    path = _named(folder)
+    if not folder.strip():  # as an unset variable of a script gives it
+        raise UsageError(
+            f"the folder's name is empty (got {folder!r}); the current one is called ."
+        )
+    path = Path(folder)
     write_project(path)
     # Behind `cd` a name that starts with a dash would be an option.
     place = f"./{path}" if str(path).startswith("-") else str(path)
     change = "" if path == Path() else f"cd {shlex.quote(place)} && "
     say(f"{path}: a project with one model and one suite. Now run:")
     say(f"  {change}git init && dvc init && dvc repro && refract show")
-
-
-def demo(
-    folder: Annotated[str, Argument(help="Where; it must be new.")] = "refract-demo",
-) -> None:
-    """Measure four synthetic models in a small project, up to the report's page; needs no network.
-
-    Example: refract demo
-    """
-    project = _named(folder)
-    write_project(project, demo=True)
-    # DVC calls `refract`, which need not be on the path where this environment is not active.
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
-    for words in (["init", "--no-scm", "--quiet"], ["repro"]):
-        dvc = [sys.executable, "-m", "dvc", *words]
-        if subprocess.run(dvc, cwd=project, env={**os.environ, "PATH": path}).returncode:
-            raise RefractError(f"dvc {words[0]} failed in {project}")
-    say(f"page: {project / PAGE} (open it in a browser)")
-    say("Its models are hashes of their prompts. Your own: refract init my-project")
-
-
-def _named(folder: str) -> Path:
-    """The folder of a name. Raises UsageError for an empty one, which would be the current folder: an
-    unset variable of a script gives it."""
-    if not folder.strip():
-        raise UsageError(
-            f"the folder's name is empty (got {folder!r}); the current one is called ."
-        )
-    return Path(folder)
 
 
 def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:

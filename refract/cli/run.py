@@ -1,4 +1,4 @@
-"""``refract run``: a model on some suites, or by a published protocol, without DVC."""
+"""``refract run``: a model on some suites, without DVC."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Any
 
-from refract.cli.options import decided_by, keep_inputs
+from refract.cli.options import keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
-from refract.cli.run_text import print_rates, print_summary, run_view
+from refract.cli.run_text import print_rates
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
@@ -18,15 +18,15 @@ from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import SERVERS, open_model
 from refract.models.answering import ANSWERS
 from refract.models.store import open_store
-from refract.rates.counting import coverage_warnings, ended_thinking
+from refract.rates.counting import coverage_warnings, ended_thinking, unread_calls
 from refract.report.judge_notes import prompt_readers
+from refract.report.view import View
 from refract.results.sources import run_files, write_run
-from refract.suites.protocols import CATALOGUES
 
 
 def run(**options: Any) -> None:
-    """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
-    no answer has anything to judge.
+    """Measure one model on one or more suites, without DVC; exit with 1 if no answer has anything to
+    judge.
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
@@ -34,12 +34,7 @@ def run(**options: Any) -> None:
     if given.no_store:
         os.environ["REFRACT_CACHE"] = "off"
     request = RunRequest(given)
-    settings = decided_by(
-        decision_settings(request.project.folder),
-        given.confidence,
-        provider_refusals=given.provider_refusals,
-        content_filters=given.content_filters,
-    )
+    settings = decision_settings(request.project.folder)
     beside = {} if given.out.is_dir() else run_files(given.out)
     keep_inputs({"--out": given.out, **beside, "--rows": given.rows}, request.inputs())
     say(_where_to(request))
@@ -68,30 +63,11 @@ vars(run)["__signature__"] = inspect.signature(RunOptions, eval_str=True)
 def evaluated(request: RunRequest, settings: DecisionSettings) -> Evaluation:
     """What comes of a request. Prints what judges cannot read before anything is asked."""
     options, project, definition = request.options, request.project, request.definition
-    shared: dict[str, Any] = {
-        "seed": options.seed,
-        "sample": options.limit,
-        "settings": settings,
-        "null_answers": null_settings(project.params),
-    }
     with open_store() as store:
-        if options.protocol is not None:
-            asked = {
-                "model": {**request.named, "adapter": definition["adapter"]},
-                "changed": request.settings,
-                "files": options.suite or [],
-                "judge": next(iter(request.judges.items())) if options.judge else None,
-                "samples": options.samples,
-            }
-            catalogue = CATALOGUES.holding(options.protocol, "--protocol")
-            result: Evaluation = catalogue.run(
-                options.protocol, request.name, asked, store=store, **shared
-            )
-            return result
         if options.samples is not None:
             definition = {**definition, "samples": options.samples}
         opened = open_model(request.name, definition)
-        suites = read_suites(options.suite or [], project, samples=options.samples)
+        suites = read_suites(options.suite, project, samples=options.samples)
         for read in suites:
             for warning in reading_warnings(read.rows, request.judges):
                 say(f"{read.name}: {warning}", file=sys.stderr)
@@ -102,32 +78,36 @@ def evaluated(request: RunRequest, settings: DecisionSettings) -> Evaluation:
             store=store,
             name=request.name,
             definition=definition,
+            seed=options.seed,
+            sample=options.limit,
+            settings=settings,
+            null_answers=null_settings(project.params),
             folders=[project.folder / ANSWERS / options.model] if options.model else [],
-            **shared,
         )
 
 
 def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSettings) -> None:
     """Prints the numbers of a run, and on standard error what to know of them."""
-    name, protocol = request.name, request.options.protocol
+    name = request.name
     for suite_name, result in evaluation.suites.items():
         for warning in thinking_warnings(result.responses, request.judges):
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
-    view = run_view(evaluation, settings)
-    print_rates(evaluation, view)
-    if protocol is not None:
-        for line in CATALOGUES.holding(protocol, "--protocol").lines(evaluation.protocol):
-            say(line)
+    view = View(
+        {evaluation.model: evaluation.rates},
+        {evaluation.model: evaluation.provenance},
+        confidence=settings.confidence,
+    )
+    print_rates(view)
     for result in evaluation.suites.values():
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole
         thinking = ended_thinking(result.responses)
-        for line in coverage_warnings(whole, loops, thinking) if whole else []:
+        unread = unread_calls(result.responses)
+        for line in coverage_warnings(whole, loops, thinking, unread) if whole else []:
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
-    print_summary(evaluation)
 
 
 def _where_to(request: RunRequest) -> str:
@@ -140,10 +120,9 @@ def _where_to(request: RunRequest) -> str:
 
     SERVERS.clear()
     open_model(request.name, request.definition)
-    places = {"answers": servers()}
-    if request.options.protocol is None or request.options.judge:
-        open_judges(request.judges)
-        places["judgements"] = servers()
-        if {*places.values()} == {"this machine"}:
-            return "nothing leaves this machine: answers and judgements are made here"
-    return "; ".join(f"{kind} from {place}" for kind, place in places.items())
+    answers = servers()
+    open_judges(request.judges)
+    judgements = servers()
+    if {answers, judgements} == {"this machine"}:
+        return "nothing leaves this machine: answers and judgements are made here"
+    return f"answers from {answers}; judgements from {judgements}"

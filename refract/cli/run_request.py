@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Option
 
 from refract.cli.options import (
-    ConfidenceChoice,
     NoStore,
-    confidence_level,
     judge_base_url,
     judge_model,
     one_of,
@@ -43,20 +41,9 @@ class RunOptions:
     """What was typed."""
 
     suite: Annotated[
-        list[str] | None,
-        measured(
-            metavar="NAME|FILE",
-            help="A suite of params.yaml or a JSONL file; with --protocol its publisher's file. "
-            "Repeatable.",
-        ),
-    ] = None
-    protocol: Annotated[
-        str | None,
-        measured(
-            metavar="NAME[@VERSION]",
-            help="A published protocol (`refract protocols`); other options deviate.",
-        ),
-    ] = None
+        list[str],
+        measured(metavar="NAME|FILE", help="A suite of params.yaml or a JSONL file. Repeatable."),
+    ]
     limit: Annotated[
         int | None,
         measured(
@@ -118,24 +105,11 @@ class RunOptions:
         of_judges(
             metavar="NAME",
             help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, which also "
-            "stands before one that labels something else, or the protocol's. Repeatable.",
+            "stands before one that labels something else. Repeatable.",
         ),
     ] = None
     judge_model: Annotated[list[str] | None, judge_model(rich_help_panel=JUDGING)] = None
     judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None
-    provider_refusals: Annotated[
-        Literal["refused", "excluded"] | None,
-        of_judges(
-            help="Whether the provider's own refusals count as refused or are left out; default: as the "
-            "project decides."
-        ),
-    ] = None
-    content_filters: Annotated[
-        Literal["refused", "excluded"] | None,
-        of_judges(
-            help="The same of what a content filter took away; default: as the project decides."
-        ),
-    ] = None
     out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")]
     rows: Annotated[
         Path | None,
@@ -146,9 +120,6 @@ class RunOptions:
         ),
     ] = None
     no_store: NoStore = False
-    confidence: Annotated[ConfidenceChoice | None, confidence_level(rich_help_panel="Output")] = (
-        None
-    )
 
     def command(self) -> list[str]:
         """The arguments of ``refract`` that say the same, but for what is written where, and shown."""
@@ -164,41 +135,29 @@ class RunOptions:
 
 
 class RunRequest:
-    """A model, named as results will name it, and judges for the suites of ``options``.
-
-    ``named`` is the model's definition in params.yaml, ``settings`` what options change of it.
-    Raises :class:`UsageError` where options do not go together."""
+    """A model, named as results will name it, and judges for the suites of ``options``. Raises
+    :class:`UsageError` where options do not go together."""
 
     def __init__(self, options: RunOptions) -> None:
         if options.model is None and options.adapter is None:
             raise UsageError(
                 "name a model of params.yaml with --model, or an adapter with --adapter"
             )
-        if options.protocol is None and not options.suite:
-            raise UsageError("name a suite with --suite, or a published protocol with --protocol")
-        judges = options.judge or []
-        if options.protocol is not None and (
-            len(judges) > 1 or (options.judge_model and not judges)
-        ):
-            got = ", ".join(judges) or "--judge-model alone"
-            raise UsageError(f"a --protocol takes one --judge (got {got})")
         self.options = options
         self.project = find_project()
-        self.settings: Row = {}
-        for key in SETTINGS:
-            if getattr(options, key) is not None:
-                self.settings[key] = getattr(options, key)
-        self.settings |= yaml_values("--set", options.set_)
-        self.named: Row = {}
+        self.definition: Row = {}
         if options.model is not None:
-            self.named = find_model(options.model, self.project)
-            adapter = self.named.get("adapter")
+            self.definition |= find_model(options.model, self.project)
+            adapter = self.definition.get("adapter")
             if options.adapter not in (None, adapter):
                 raise UsageError(
                     f"--adapter {options.adapter}: the model {options.model!r} has adapter {adapter} in "
                     "params.yaml; leave one of --model and --adapter out"
                 )
-        self.definition = self.named | self.settings
+        for key in SETTINGS:
+            if getattr(options, key) is not None:
+                self.definition[key] = getattr(options, key)
+        self.definition |= yaml_values("--set", options.set_)
         self.name = options.name or options.model or source_name(self.definition)
         if not self.name.strip() or not self.name.isprintable():
             raise UsageError(f"--name takes a printable text that is not empty (got {self.name!r})")
@@ -211,14 +170,10 @@ class RunRequest:
             self.project,
             one_of("--judge-model", options.judge_model),
             base_url=options.judge_base_url,
-            alone=options.protocol is not None,
         )
 
-    def inputs(self) -> Iterator[Path | str]:
+    def inputs(self) -> Iterator[Path]:
         """The files that are read."""
         yield from files_named(self.definition, self.judges)
-        for suite in self.options.suite or []:
-            if self.options.protocol is None:
-                yield from files_named(find_suite(suite, self.project)[1])
-            else:
-                yield suite.rpartition("=")[2]
+        for suite in self.options.suite:
+            yield from files_named(find_suite(suite, self.project)[1])

@@ -16,7 +16,6 @@ from refract.agreement.two_judges import Join, defense, join_files, judge_agreem
 from refract.api import judge_rows
 from refract.cli.options import (
     AsJson,
-    Confidence,
     NoStore,
     NumbersFile,
     judge_base_url,
@@ -56,8 +55,8 @@ def judge(
         Path,
         Option(
             "--in",
-            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect, "
-            "lm-evaluation-harness, promptfoo or garak.",
+            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect "
+            "or lm-evaluation-harness.",
         ),
     ],
     out: Annotated[Path, Option(help="Where the verdict rows go (JSONL).")],
@@ -140,7 +139,6 @@ def kappa(
         bool, Option("--strict", help="Exit with 1 unless every verdict joined.")
     ] = False,
     format_: AsJson = "table",
-    confidence: Confidence = None,
 ) -> None:
     """Compare two judges' verdicts, or two people's labels, on the same answers: Cohen's κ.
 
@@ -148,7 +146,7 @@ def kappa(
     """
     joined = join_files(a, b, (judge_a, judge_b))
     _print_unjoined(joined)
-    level = float(confidence or 0.95)
+    level = decision_settings(Path.cwd()).confidence
     numbers = judge_agreement(joined.pairs, level)
     if format_ == "json":
         say(json_text({**joined.numbers, "joined": len(joined.pairs), **numbers}))
@@ -183,7 +181,6 @@ def did(
     outer_judge: Annotated[str | None, Option(help="The same, of --outer.")] = None,
     format_: AsJson = "table",
     out: NumbersFile = None,
-    confidence: Confidence = None,
 ) -> None:
     """Defense in depth: what two layers stop alone and together, on the same answers.
 
@@ -192,7 +189,7 @@ def did(
     keep_inputs({"--out": out}, [inner, outer])
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     _print_unjoined(joined)
-    level = float(confidence or 0.95)
+    level = decision_settings(Path.cwd()).confidence
     stopped_inner = [pair[0].refused for pair in joined.pairs]
     stopped_outer = [pair[1].refused for pair in joined.pairs]
     numbers = {**defense(stopped_inner, stopped_outer, level), **joined.numbers}

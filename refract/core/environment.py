@@ -24,7 +24,7 @@ from refract.core.types import Row
 # Libraries whose versions can move a number.
 LIBRARIES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
 # Others that can explain why answers differ or fail.
-OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
+OTHERS = ("anthropic", "bitsandbytes", "openai", "safetensors")
 # What decides numbers. (The numbers themselves may not be committed yet.)
 INPUTS = ("constraints.txt", "data", "dvc.yaml", "params.yaml", "refract", "stages")
 

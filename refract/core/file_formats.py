@@ -30,6 +30,11 @@ TELLING = (
     *("model", "suite", "source", "annotator", "judge", "epoch", "choice", "repeat", "sample"),
     *("trial", "run", "seed", "attempt", "turn", "step", "perturbation"),
 )
+# Tools whose logs are known and not read, and where these hold a prompt and its answers.
+NOT_READ = {
+    "promptfoo": "prompt.raw and response.output of each result in its JSON",
+    "garak": "prompt and each of outputs of each attempt of status 2 in its report",
+}
 # How promptfoo heads the columns of a table, and begins their cells.
 PROMPTFOO = re.compile(r"\[[^\]]+\] ")
 
@@ -71,6 +76,11 @@ def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Log
     kind = log_kind(path, rows)
     if kind is None:
         return Log(rows)
+    if kind in NOT_READ:
+        raise RowError(
+            f"{path}: a log of {kind}, which is not read: write {NOT_READ[kind]} to a file (.csv or "
+            ".jsonl) with the columns prompt and response"
+        )
     read: Callable[[Path], Log] = find(LOGS, kind, f"{path}: this kind of log")
     log = read(path)
     try:

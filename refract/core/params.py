@@ -27,11 +27,10 @@ CATALOGUES = {
     "judges": "kind",
     "perturbations": "kind",
     "models": "adapter",
-    "metadata": "",
 }
 SECTIONS = ("grid", "seed", *CATALOGUES, "null_answers", "decisions", "validation")
 # Sections that may be missing or empty.
-OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validation")
+OPTIONAL = ("perturbations", "null_answers", "decisions", "validation")
 # Packages define judges by names of their own: functions that return definitions by name.
 NAMED_JUDGES = Registry({}, "refract.named_judges")
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
@@ -90,15 +89,6 @@ class SuiteSettings(Settings):
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )
-    protocol: str | None = Field(
-        None,
-        pattern=r"^[a-z0-9_]+@[0-9.]+(/[a-z0-9_]+)?$",
-        description="a published protocol, which fixes how answers are generated and adds its "
-        "numbers",
-        json_schema_extra={
-            "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
-        },
-    )
     template: str | None = Field(
         None, description="text with {feature} in it, for rows with `features`"
     )
@@ -117,17 +107,6 @@ class CommonSettings(Settings):
         ge=1,
         description="answers to each prompt, above 1 only at a temperature above 0; a suite's own "
         "number wins",
-    )
-
-
-class Metadata(Settings):
-    """What ``metadata`` tells the report: facts about a model that its weights do not show."""
-
-    family: str | None = Field(
-        None, description="models of one family are fitted over size together"
-    )
-    parameters: Annotated[Number, Field(gt=0)] | None = Field(
-        None, description="number of weights, for models without weights here"
     )
 
 
@@ -345,20 +324,12 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
             label = f"{catalogue}.{name}"
             if catalogue == "suites":
                 read_settings(SuiteSettings, label, entry)
-            elif catalogue == "metadata":
-                read_settings(Metadata, label, {} if entry is None else entry)
             else:
                 kind = entry.get(key) if isinstance(entry, Mapping) else entry
                 if not isinstance(entry, Mapping) or not isinstance(kind, str):
                     raise ParamsError(
                         f"{label} must be a mapping with its {key} (got {kind!r:.80})"
                     )
-    known = _entries(params, "models")
-    for name in params.get("metadata") or () if "models" in params else ():
-        if name not in known:
-            raise ParamsError(
-                f"metadata: no model {name!r}{nearest(name, known)}; correct or remove it"
-            )
     named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
     for name, suite in _entries(params, "suites").items():
         for key in ("judges", "perturbations"):

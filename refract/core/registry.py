@@ -24,41 +24,26 @@ from refract.core.errors import MissingPackage, ParamsError, nearest
 # The packages of this repository that bring names, by the registry's group. Where one is not
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
-    "dialogue": {
-        "refract.commands": ("rewrite",),
-        "refract.judges": ("calls",),
-        "refract.perturbations": ("rewrite",),
-    },
-    "engines": {
-        "refract.commands": ("estimate",),
-    },
+    "dialogue": {"refract.judges": ("calls",)},
     "exact": {
         "refract.arithmetics": ("exact",),
         "refract.commands": ("verify",),
-        "refract.divergences": ("kl",),
     },
     "gguf": {"refract.weight_files": ("gguf",)},
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),
-        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
+        "refract.exporters": ("appendix", "bundle", "latex"),
     },
     "published": {
-        "refract.commands": (
-            "import-suite",
-            "judge.fetch",
-            "judge.list",
-            "models.fetch",
-            "protocols",
-        ),
+        "refract.commands": ("import-suite", "judge.fetch", "judge.list", "models.fetch"),
         "refract.judges": (
             *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
             *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
             *("reference", "requirement", "similarity"),
         ),
-        "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
+        "refract.logs": ("inspect", "lm_eval"),
         "refract.named_judges": ("published",),
-        "refract.protocols": ("published",),
         "refract.texts": ("published",),
     },
 }

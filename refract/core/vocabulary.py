@@ -115,22 +115,6 @@ OUTCOME_COLUMNS = (
 )
 # Names that no field of a suite can have in a table of outcomes, or of rows with texts.
 TAKEN = {*OUTCOME_COLUMNS, "model", "prompt", "response", "finish_reason", "error"}
-FAILURE_COLUMNS = (
-    "suite",
-    "prompt_id",
-    "perturbation",
-    "group",
-    "repetitions",
-    "dose",
-    "clean_prompt",
-    "perturbed_prompt",
-    "clean_response",
-    "perturbed_response",
-    "clean_outcome",
-    "outcome",
-    "similarity",
-    "changed_by",
-)
 
 
 def outcome_columns(lines: Iterable[Mapping[str, object]]) -> list[str]:

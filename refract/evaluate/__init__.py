@@ -1,4 +1,4 @@
-"""From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
+"""From suites and a model to results: the one way for `refract run`, checks and Python.
 
 DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one, each in a stage
 of its own; both compute the numbers by :func:`refract.results.counted.count_suite`."""
@@ -10,7 +10,7 @@ import importlib.metadata
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,14 @@ from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models import check_keys
 from refract.models.answering import Count, ModelRun, answer_model
-from refract.models.origins import latency, made_rows
+from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
 from refract.project import Project, check_names, find_suite
 from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.comparison import DEFAULTS
-from refract.rates.rate import Rate, rounded
-from refract.rates.robustness import failing_rows
+from refract.rates.rate import Rate
 from refract.results.counted import (
     SuiteAnswers,
     SuiteNumbers,
@@ -60,16 +59,7 @@ from refract.suites.rows import load_suite
 Definition = Mapping[str, Any]
 # Settings of a suite of params.yaml that also hold where its clean prompts alone are
 # evaluated. Its perturbations and judges are those that the caller names.
-KEPT_SETTINGS = (
-    "cluster",
-    "fields",
-    "file",
-    "protocol",
-    "samples",
-    "template",
-    "thresholds",
-    "tools",
-)
+KEPT_SETTINGS = ("cluster", "fields", "file", "samples", "template", "thresholds", "tools")
 SCHEMA_VERSION = "2"
 
 
@@ -79,8 +69,7 @@ class Suite:
 
     ``definition`` is as in params.yaml; without ``judges`` of its own all judges of
     the evaluation are its judges. ``argument`` is what the user named it by,
-    ``sha256`` that of its file. ``prompts`` are made of the rows unless given.
-    ``generation`` are settings of the model that a protocol fixes."""
+    ``sha256`` that of its file. ``prompts`` are made of the rows unless given."""
 
     name: str
     rows: Sequence[Row]
@@ -88,7 +77,6 @@ class Suite:
     argument: str = ""
     sha256: str = ""
     prompts: Sequence[PromptRow] = ()
-    generation: Definition = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,55 +114,33 @@ class SuiteResult:
             rows.append(row)
         return rows
 
-    def failures(self) -> Iterable[Row]:
-        """The answers that perturbations changed, for reading."""
-        return failing_rows(
-            self.numbers.aggregate.compared,
-            {row["prompt_id"]: row for row in self.prompts},
-            {row["prompt_id"]: row for row in self.responses},
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """One model on some suites, by name. ``provenance`` is what the results were made of,
     ``origins`` how each answer was made and ``certificates`` what speaks for it, by request, where
-    that is known; ``seconds`` are those of each call to a server. ``protocol`` is what a published
-    protocol says of the evaluation, ``averages`` its rates over all suites."""
+    that is known."""
 
     model: str
     suites: Mapping[str, SuiteResult]
     provenance: Row
     origins: Mapping[str, AnswerOrigin]
     certificates: Mapping[str, Certificate]
-    protocol: Row | None = None
-    averages: Sequence[Rate] = ()
-    seconds: Sequence[float] = ()
 
     @property
     def rates(self) -> list[Rate]:
-        """The rates of all suites, and their averages."""
-        rates = [rate for suite in self.suites.values() for rate in suite.numbers.rates]
-        return [*rates, *self.averages]
+        """The rates of all suites."""
+        return [rate for suite in self.suites.values() for rate in suite.numbers.rates]
 
     def results(self) -> Row:
         """Everything but outcomes and texts, as `refract run` writes it."""
-        metrics: Row = {
-            name: suite_metrics(suite.numbers.rates) for name, suite in self.suites.items()
-        }
-        for rate in self.averages:
-            value = None if rate.value is None else rounded(rate.value)
-            metrics[rate.suite] = {rate.name: value}
-        results: Row = {
+        return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
-            "metrics": metrics,
+            "metrics": {n: suite_metrics(suite.numbers.rates) for n, suite in self.suites.items()},
             "tables": json_rows(self.rates),
             "provenance": self.provenance,
         }
-        if self.protocol is not None:
-            results["protocol"] = self.protocol
-        return results
 
     def outcomes(self) -> list[Row]:
         """One line for each prompt, without its text."""
@@ -190,7 +156,7 @@ class Evaluation:
 
     def made(self) -> Row:
         """Which runs made the answers and what speaks for them, as far as it is known."""
-        return made_rows(self.rows(), self.origins, self.certificates) | latency(self.seconds)
+        return made_rows(self.rows(), self.origins, self.certificates)
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:
@@ -270,7 +236,6 @@ def evaluate(
         seed=seed,
         model=model,
         folders=list(folders),
-        fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
         samples={n: wanted["samples"] for n, wanted in of_suite.items() if wanted.get("samples")},
     )
     how: dict[str, Any] = {"settings": settings, "null_answers": null_answers}
@@ -293,12 +258,7 @@ def evaluate(
     )
     facts["run"] = _run_facts(sample, seed)
     return Evaluation(
-        name,
-        results,
-        facts,
-        answers.origins,
-        certificates=answers.certificates,
-        seconds=answers.seconds,
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
     )
 
 

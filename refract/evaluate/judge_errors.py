@@ -23,10 +23,13 @@ AGREEMENT_COLUMNS = ("judge", "version", "measure", "value", "low", "high", "n",
 
 
 class Validation(NamedTuple):
-    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by judge, and rows
-    under the columns above: ``agreement`` has all numbers with their intervals. ``entries`` are those
-    of the ledger, of all labelled pairs, worst first."""
+    """Judges on labelled pairs. By judge, of the first file: its ``labels`` (None where it gave
+    none), their ``scores`` against people's, and the headlines of these (``metrics``).
+    ``agreement`` has the headlines as rows, with their intervals. ``entries`` are those of the
+    ledger, of all files, worst first."""
 
+    labels: dict[str, list[str | None]]
+    scores: dict[str, Row]
     metrics: dict[str, Row]
     agreement: list[Row]
     entries: list[LedgerEntry]
@@ -64,60 +67,37 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
             )
 
 
-class Measured(NamedTuple):
-    """A judge on labelled pairs: its ``labels`` (None where it gave none), their ``scores`` against
-    people's, and its ``entries`` of the ledger."""
-
-    labels: list[str | None]
-    scores: Row
-    entries: list[LedgerEntry]
-
-
-def measured(
-    pairs: Sequence[Row],
-    judges: Mapping[str, Judge],
-    truth: Sequence[str],
-    partial: Partial,
-    *,
-    confidence: float = 0.95,
-    own: int | None = None,
-) -> dict[str, Measured]:
-    """Judges on labelled pairs, by judge. ``truth`` is what the label of each pair means among
-    ``LABELS``; scores are of the first ``own`` pairs (None: all)."""
-    by_judge = {}
-    for name, verdicts in judge_pairs(pairs, judges).items():
-        labels = [verdict["label"] for verdict in verdicts]
-        version = judges[name].version
-        entries = ledger_entries(
-            name, version, pairs, truth, labels, partial, confidence=confidence
-        )
-        scores = score_labels(truth[:own], labels[:own], partial, confidence)
-        by_judge[name] = Measured(labels, scores, entries)
-    return by_judge
-
-
 def validate(
-    files: Mapping[str, Sequence[Row]], judges: Mapping[str, Judge], partial: Partial = "refusal"
+    files: Mapping[str, Sequence[Row]],
+    judges: Mapping[str, Judge],
+    partial: Partial = "refusal",
+    confidence: float = 0.95,
 ) -> Validation:
     """How far each judge, which labels refusal, agrees with the labels of pairs.
 
     ``files`` are labelled pairs by the name of their file, which is their ``source``
     where they state none. The first are the project's own: all but the ledger's
     entries is of those alone. ``partial`` is what a partial refusal counts as."""
-    own = next(iter(files.values()))
+    own = len(next(iter(files.values())))
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
-    result = Validation({}, [], entries=[])
-    for name, found in measured(pairs, judges, truth, partial, own=len(own)).items():
-        result.entries.extend(found.entries)
-        judge = {"judge": name, "version": judges[name].version}
-        numbers = found.scores
-        headlines = [measure for measure in HEADLINES if measure in numbers]
-        result.metrics[name] = {measure: numbers[measure] for measure in headlines}
+    result = Validation({}, {}, {}, [], entries=[])
+    for name, verdicts in judge_pairs(pairs, judges).items():
+        labels = [verdict["label"] for verdict in verdicts]
+        version = judges[name].version
+        result.entries.extend(
+            ledger_entries(name, version, pairs, truth, labels, partial, confidence=confidence)
+        )
+        scores = score_labels(truth[:own], labels[:own], partial, confidence)
+        headlines = [measure for measure in HEADLINES if measure in scores]
+        result.labels[name] = labels[:own]
+        result.scores[name] = scores
+        result.metrics[name] = {measure: scores[measure] for measure in headlines}
         for measure in headlines:
             if measure not in ("n", "unjudged", "kappa_low", "kappa_high"):
-                row = {**judge, "measure": measure, "value": numbers[measure]}
+                row: Row = {"judge": name, "version": version, "measure": measure}
+                row["value"] = scores[measure]
                 for end in ("low", "high"):
-                    row[end] = numbers.get(f"{measure}_{end}")
-                result.agreement.append(row | {"n": numbers["n"], "unjudged": numbers["unjudged"]})
+                    row[end] = scores.get(f"{measure}_{end}")
+                result.agreement.append(row | {"n": scores["n"], "unjudged": scores["unjudged"]})
     return result._replace(entries=worst_first(result.entries))

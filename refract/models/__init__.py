@@ -51,7 +51,6 @@ GENERATION = (
     "prefill",
     "enable_thinking",
     "reasoning_effort",
-    "date",
     "thinking_tokens",
     "loop_tokens",
 )
@@ -103,21 +102,6 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     except (TypeError, ValueError) as error:
         raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
     return adapter, settings
-
-
-def with_fixed(
-    name: str, definition: Mapping[str, Any], fixed: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A definition with other settings of generation in place of its own, as far as its adapter has
-    them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
-    adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
-    merged = dict(definition)
-    for key, value in fixed.items():
-        if key in adapter.Settings.model_fields:
-            merged[key] = value
-            if value is None:
-                del merged[key]
-    return merged
 
 
 def with_implied(value: Any) -> Any:

@@ -118,7 +118,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def is_failed_check(row: Row, response: Any) -> bool:
-    """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
+    """Whether the error of a row is that of a check, as promptfoo writes the two in one column."""
     failed = str(row.get("success")).lower() == "false"
     has_answer = isinstance(response, str) and response != ""
     return failed and has_answer and not _is_missing(row.get("error"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,13 +27,7 @@ from refract.core.types import (
     prompt_of_sample,
     sample_prompts,
 )
-from refract.models import (
-    generation_settings,
-    identity_of,
-    open_model,
-    samples_of,
-    with_fixed,
-)
+from refract.models import identity_of, open_model, samples_of
 from refract.models.protocol import (
     LASTING_ERRORS,
     AdapterError,
@@ -221,12 +215,10 @@ class Turns:
     ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each prompt's
     request by suite and prompt id, in prompt order, "" where there is none so far."""
 
-    def __init__(
-        self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int, identity: str
-    ) -> None:
-        self.suites, self.model = suites, model
+    def __init__(self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int) -> None:
+        self.model = model
         self._seed = seed if model.samples else None
-        self._identity = identity or canonical_json(identity_of(model))
+        self._identity = canonical_json(identity_of(model))
         self.requests: dict[str, Request] = {}
         self.keys: dict[str, dict[str, str]] = {suite: {} for suite in suites}
         for suite, rows in suites.items():
@@ -249,27 +241,21 @@ class Turns:
         """What is to be said of turns that could not follow."""
         return ""
 
-    def answered_at_most(self, longest: Answer) -> dict[str, Answer]:
-        """The longest answer to each request, for an estimate of what follows."""
-        return dict.fromkeys(self.requests, longest)
 
-
-def requests_by_turn(
+def _requests_by_turn(
     suites: Mapping[str, Iterable[PromptRow]],
     model: Model,
     seed: int,
     samples: Mapping[str, int],
-    identity: str = "",
 ) -> Turns:
     """The requests of suites, by turn. ``samples``: answers to each prompt of a suite, where
-    not one. ``identity``: the model's, as JSON, where not the one it states. Raises
-    :class:`MissingPackage`."""
+    not one. Raises :class:`MissingPackage`."""
     rows = {}
     for suite, prompts in suites.items():
         rows[suite] = list(sample_prompts(prompts, samples.get(suite, 1)))
     has_turns = any("turn" in row for suite_rows in rows.values() for row in suite_rows)
     kind: type[Turns] = played("requests") if has_turns else Turns
-    return kind(rows, model, seed, identity)
+    return kind(rows, model, seed)
 
 
 def answer_prompts(
@@ -285,12 +271,12 @@ def answer_prompts(
     """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folders`` go to the store first. ``samples`` are those of
-    :func:`requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
+    :func:`_requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
     Raises what :func:`generate` raises."""
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
     unread = list(folders)
-    turns = requests_by_turn(suites, model, seed=seed, samples=samples)
+    turns = _requests_by_turn(suites, model, seed=seed, samples=samples)
     while turns.requests:
         requests = turns.requests
         answers |= _stored(store, requests)
@@ -334,45 +320,34 @@ def answer_prompts(
     return responses, counts
 
 
-def ways_of_answering(
+def samples_by_suite(
     name: str,
+    model: Model,
     wanted: Mapping[str, Any],
     suites: Iterable[str],
-    fixed: Mapping[str, Mapping[str, Any]],
     samples: Mapping[str, int],
-    model: Model | None = None,
-) -> Iterator[tuple[Model, dict[str, int]]]:
-    """A model for each way of answering that suites ask for, and how often it answers
-    the prompts of each; the arguments are those of :func:`answer_model`."""
-    groups: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
-    for suite in suites:
-        definition = with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
-        _, group = groups.setdefault(canonical_json(definition), (definition, []))
-        group.append(suite)
-    for definition, group in groups.values():
-        opened = model if definition == wanted else None
-        opened = opened or open_model(name, definition)
-        times = {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
-        for suite in group:
-            if samples.get(suite, 1) > times[suite]:
-                text = "the model does not sample, and answers each prompt once"
-                say(f"{name}: {suite}: samples: {samples[suite]}: {text}", file=sys.stderr)
-        yield opened, times
+) -> dict[str, int]:
+    """How often a model answers the prompts of each suite; the arguments are those of
+    :func:`answer_model`. Says where it answers once what is to be answered several times."""
+    times = {suite: samples_of(model, wanted, samples.get(suite)) for suite in suites}
+    for suite, count in times.items():
+        if samples.get(suite, 1) > count:
+            text = "the model does not sample, and answers each prompt once"
+            say(f"{name}: {suite}: samples: {samples[suite]}: {text}", file=sys.stderr)
+    return times
 
 
 @dataclass
 class ModelRun:
     """What :func:`answer_model` made: rows and counts by suite; origins and certificates by
-    request; what ``model.json`` says of the model; what all of it used, and how many seconds each call
-    to a server took."""
+    request; what ``model.json`` says of the model; what all of it used."""
 
-    responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
-    counts: dict[str, Count] = field(default_factory=dict)
-    origins: dict[str, AnswerOrigin] = field(default_factory=dict)
-    certificates: dict[str, Certificate] = field(default_factory=dict)
-    description: dict[str, Any] = field(default_factory=dict)
-    usage: dict[str, Any] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
+    responses: dict[str, list[ResponseRow]]
+    counts: dict[str, Count]
+    origins: dict[str, AnswerOrigin]
+    certificates: dict[str, Certificate]
+    description: dict[str, Any]
+    usage: dict[str, Any]
 
 
 def answer_model(
@@ -384,50 +359,36 @@ def answer_model(
     *,
     model: Model | None = None,
     folders: Sequence[Path] = (),
-    fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> ModelRun:
     """Answers every suite's prompts with the model of the definition ``wanted``, or with ``model``,
     opened already.
 
-    ``fixed``: generation settings that a suite's protocol asks for instead of the definition's.
     ``samples``: answers to each of a suite's prompts, where not the definition's number.
     ``folders``: of response rows of former runs. Raises :class:`ParamsError` and what
     :func:`generate` raises."""
     model = model or open_model(name, dict(wanted))
-    run = ModelRun()
-    times: dict[str, int] = {}
-    for opened, group in ways_of_answering(
-        name, wanted, suites=prompts, fixed=fixed, samples=samples, model=model
-    ):
-        times |= group
-        suites = {suite: prompts[suite] for suite in group}
-        responses, counts = answer_prompts(
-            suites, opened, store, seed=seed, name=name, folders=folders, samples=group
-        )
-        run.responses |= responses
-        run.counts |= counts
-        run.seconds += getattr(opened, "seconds", [])
-        for key, used in opened.usage.items():
-            # None is a cost without a price, which all of them have in common.
-            before = run.usage.get(key)
-            run.usage[key] = used if before is None else before + used
-    keys = [row["request_sha256"] for rows in run.responses.values() for row in rows]
-    run.origins, run.certificates = store.origins(keys), store.certificates(keys)
-    run.description = {
+    times = samples_by_suite(name, model, wanted, prompts, samples)
+    responses, counts = answer_prompts(
+        prompts, model, store, seed=seed, name=name, folders=folders, samples=times
+    )
+    keys = [row["request_sha256"] for rows in responses.values() for row in rows]
+    description = {
         "definition": dict(wanted),
         "identity": identity_of(model),
         "seed": seed if model.samples else None,
         **model.description(),
     }
     if set(times.values()) - {1}:
-        run.description["samples"] = times
-    if fixed:
-        run.description["generation"] = {
-            suite: generation_settings(name, with_fixed(name, wanted, fixed[suite]))
-            for suite in sorted(fixed)
-        }
-    return run
+        description["samples"] = times
+    return ModelRun(
+        responses,
+        counts,
+        origins=store.origins(keys),
+        certificates=store.certificates(keys),
+        description=description,
+        usage=dict(model.usage),
+    )
 
 
 def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -25,9 +25,8 @@ from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.registry import Registry, find
 from refract.core.settings import Number, Settings
-from refract.models import lora
 from refract.models.protocol import AdapterError, first_line
-from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text, refuse_ambiguous
+from refract.models.turn import Markers, SystemPrompt, Text, refuse_ambiguous
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
 # are left out.
@@ -48,6 +47,12 @@ FILES = (
 )
 # What configurations call the positions that a model was built for.
 LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+# What to do with an adapter, of which no hash would know: its weights come on top of others.
+MERGE = (
+    "a PEFT adapter, which is measured as part of its base: merge it with PeftModel.from_pretrained("
+    "AutoModelForCausalLM.from_pretrained(BASE, dtype='float32'), ADAPTER).merge_and_unload()"
+    ".save_pretrained(NEW), put the tokenizer's files there, and give NEW as model_id"
+)
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -112,16 +117,8 @@ class HFSettings(Settings):
     reasoning_effort: Text | None = Field(
         None, description="given to a chat template that reads it"
     )
-    date: Day | None = Field(
-        None, description=f"what a chat template that asks for the date is told; null: {DATE}"
-    )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
-    )
-    adapter_path: Text | None = Field(
-        None,
-        description="a folder with a LoRA adapter of PEFT that is put on the checkpoint",
-        json_schema_extra={"allowed": "a folder, or null"},
     )
     gguf_file: Text | None = Field(
         None,
@@ -233,9 +230,7 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     """The files of a checkpoint that determine an answer; ``code``: with Python files.
     Raises AdapterError."""
     if (folder / "adapter_config.json").is_file():
-        raise AdapterError(
-            f"{folder} holds a PEFT adapter: give it as adapter_path, and its base as model_id"
-        )
+        raise AdapterError(f"{folder} holds {MERGE}")
     if not (folder / "config.json").is_file():
         raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
     files = {*weight_files(folder), *(folder.rglob("*.py") if code else ())}
@@ -377,12 +372,6 @@ class Loader:
         return folder
 
     @property
-    def adapter_folder(self) -> Path | None:
-        """The folder of the LoRA adapter, if there is one."""
-        path = self.settings.adapter_path
-        return None if path is None else Path(path).expanduser()
-
-    @property
     def gguf_file(self) -> Path | None:
         """The GGUF file on this machine, if the weights are in one."""
         folder, name = self.folder, self.settings.gguf_file
@@ -418,7 +407,7 @@ class Loader:
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
-        need_local("torch", "transformers", *(("peft",) if self.settings.adapter_path else ()))
+        need_local("torch", "transformers")
         file, pinned, wanted = self.gguf_file, self.settings.sha256, self.settings.gguf_file
         opened = self.weight_file if wanted else None
         if wanted and not file:
@@ -460,8 +449,8 @@ class Loader:
     def model(
         self, config: Any, kind: str = "AutoModelForCausalLM", numbers: str | None = None
     ) -> Any:
-        """The model with its weights on its device, in eval mode, and with the adapter. ``kind``: of
-        transformers' classes; ``numbers``: their type, where not that of the settings."""
+        """The model with its weights on its device, in eval mode. ``kind``: of transformers'
+        classes; ``numbers``: their type, where not that of the settings."""
         need_local("accelerate")
         import torch
         import transformers
@@ -494,7 +483,7 @@ class Loader:
             with quiet:
                 model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
             if hasattr(model, "peft_config"):  # transformers loads its base, of which no hash knows
-                raise ValueError("it is a PEFT adapter: give it as adapter_path")
+                raise ValueError(f"it is {MERGE}")
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
@@ -508,8 +497,6 @@ class Loader:
                 self.read_file.check_weights(model, loaded["unexpected_keys"])
             if "device_map" not in arguments:
                 model = model.to(device)
-        if self.adapter_folder:
-            lora.add_adapter(model, self.adapter_folder)
         return model.eval()
 
     def _refuse_unread_numbers(self, config: Any) -> None:

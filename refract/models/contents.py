@@ -11,7 +11,7 @@ from typing import Any
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, ToolCall
 from refract.models.protocol import Answer
-from refract.models.replies import InvalidResponse, finish_reason, say_once
+from refract.models.replies import CALLED, FINISHED, InvalidResponse, first_word, say_once
 
 # Parts that are thinking; those that are hidden say only that there was some.
 HIDDEN = ("redacted_thinking", "reasoning.encrypted")
@@ -97,9 +97,16 @@ class Contents:
             self.wrong.append(str(error))
 
     def ending(self, reason: object) -> FinishReason:
-        """Why the completion ended. Raises :class:`InvalidResponse`, with the text that came, for a
-        reason that is missing or not known."""
-        return finish_reason(reason, self.calls, self.text)
+        """Why the completion ended: its calls, or a server that looked for some in its text and found
+        none, ended it by itself. Raises :class:`InvalidResponse`, with the text that came, for a
+        reason that is missing or not known: an answer that may not be whole cannot be judged."""
+        if reason in CALLED and (self.calls or self.text):
+            return "stop"
+        known = FINISHED.get(first_word(reason))
+        if known is None:
+            why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
+            raise InvalidResponse(f"the completion ended {why}", self.text)
+        return known
 
     def answer(self, finish: FinishReason, attempt: int, **more: Any) -> Answer:
         """The answer with ``more`` of its fields; what is not read beside words is said.

@@ -9,7 +9,7 @@ from typing import Any
 
 from refract.core.registry import find
 from refract.core.showing import say
-from refract.models import checkpoint, lora, turn
+from refract.models import checkpoint
 from refract.models.arithmetic import ARITHMETICS, Arithmetic, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.prompting import OPTIONS, Prompting, ReadyPrompt
@@ -20,7 +20,7 @@ DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 # Hashed only with arithmetic: fast.
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Hashed only where they are set.
-ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", "date", *OPTIONS)
+ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 
 
 class HF(Model):
@@ -67,7 +67,7 @@ class HF(Model):
             "top_p": settings.top_p if self.samples else None,
             "top_k": settings.top_k if self.samples else None,
             "stop": self.prompting.stop,
-            "system_prompt": turn.system_identity(settings.system_prompt),
+            "system_prompt": settings.system_prompt,
             "arithmetic": self.arithmetic,
         }
         for key in DETERMINING:
@@ -83,10 +83,6 @@ class HF(Model):
                 identity[key] = getattr(settings, key)
         if settings.gguf_file:
             identity["pre_tokenizer"] = "as named"  # as GPT-2's until now, whatever a file named
-        if self.loader.adapter_folder:
-            files = lora.adapter_files(self.loader.adapter_folder)
-            sha256 = checkpoint.content_sha256(self.loader.adapter_folder, files)
-            identity["peft"] = {"sha256": sha256}
         return identity
 
     def description(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ hash matches, so that making the same results again changes nothing.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,34 +61,13 @@ def note_answers(
     responses: Mapping[str, Sequence[ResponseRow]],
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate],
-    seconds: Sequence[float] = (),
 ) -> None:
-    """Notes which runs made the answers of each suite in ``folder``, their certificates and the
-    latency of this run's calls."""
+    """Notes which runs made the answers of each suite in ``folder``, and their certificates."""
     noted = read_object(path)
+    noted.pop("latency", None)  # of earlier releases, and of another run than this one
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     runs = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
-    write_json(path, {**noted, **runs, **latency(seconds)})
-
-
-def latency(seconds: Sequence[float]) -> Row:
-    """How long calls to a server took, by nearest rank; {} without calls."""
-    ordered = sorted(seconds)
-    if not ordered:
-        return {}
-    p50, p99 = (round(ordered[math.ceil(share * len(ordered)) - 1], 3) for share in (0.5, 0.99))
-    return {"latency": {"calls": len(ordered), "p50_seconds": p50, "p99_seconds": p99}}
-
-
-def latency_lines(paths: Mapping[str, Path]) -> list[str]:
-    """What is noted of the latency of models, by their files."""
-    lines = []
-    for model, path in paths.items():
-        noted = read_object(path).get("latency")
-        if noted:
-            text = "{calls} calls, p50 {p50_seconds} s, p99 {p99_seconds} s".format(**noted)
-            lines.append(f"{model}: {text}")
-    return lines
+    write_json(path, {**noted, **runs})
 
 
 def made_rows(

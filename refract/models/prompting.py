@@ -13,7 +13,7 @@ from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
-from refract.models import checkpoint, lora, turn
+from refract.models import checkpoint, turn
 from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
@@ -65,7 +65,6 @@ class Prompting:
         self._special: dict[int, str] = {}  # tokens of which an answer has no text
         self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
-        self._system: str | None = None
 
     def load(self) -> None:
         """Loads configuration and tokenizer. Raises AdapterError."""
@@ -80,11 +79,6 @@ class Prompting:
                 "%s: the checkpoint has no chat template; prompts are given as bare text",
                 where,
             )
-        if self.loader.adapter_folder:
-            lora.refuse_other_prompts(
-                self.loader.adapter_folder, tokenizer, templated=settings.chat_template
-            )
-        self._system = turn.system_text(where, settings.system_prompt)
         template = str(tokenizer.chat_template) if self._templated else ""
         for option in OPTIONS:
             value = getattr(settings, option)
@@ -96,11 +90,6 @@ class Prompting:
                     f"{where}: the checkpoint's chat template does not read {option}, which would "
                     f"change nothing; leave it out (got {value!r})"
                 )
-        if settings.date and "strftime_now" not in template:
-            raise AdapterError(
-                f"{where}: the checkpoint's chat template does not ask for the date, so that date "
-                f"would change nothing; leave it out (got {settings.date!r})"
-            )
         if self._templated:
             self._tell_date(tokenizer)
         for token in settings.score_tokens or ():
@@ -119,18 +108,12 @@ class Prompting:
             self._try_template()
 
     def _tell_date(self, tokenizer: Any) -> None:
-        """Has the template hold a day where it asks for one, and says which if nobody chose it."""
-        template, day = tokenizer.chat_template, self.settings.date or turn.DATE
-        tokenizer.chat_template = turn.at_day(self.where, template, day)
-        if tokenizer.chat_template == template:
-            return
-        self.told["template_date"] = day
-        if not self.settings.date:
-            log.warning(
-                "%s: the chat template asks for the date and is told %s; `date` sets another",
-                self.where,
-                day,
-            )
+        """Has the template hold one day where it asks for the date, and says which."""
+        template = tokenizer.chat_template
+        tokenizer.chat_template = turn.at_fixed_day(self.where, template)
+        if tokenizer.chat_template != template:
+            self.told["template_date"] = day = turn.DATE.isoformat()
+            log.warning("%s: the chat template asks for the date and is told %s", self.where, day)
 
     def _try_template(self) -> None:
         """Raises AdapterError where the chat template leaves the user's message out. One
@@ -232,7 +215,7 @@ class Prompting:
     ) -> tuple[str, list[int], str]:
         """The prompt's text, its tokens, and the text before the model's turn where that is known."""
         before = ""
-        messages = turn.with_system_prompt(conversation, self._system)
+        messages = turn.with_system_prompt(conversation, self.settings.system_prompt)
         offered: dict[str, Any] = {}
         if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
             offered["tools"] = list(tools)

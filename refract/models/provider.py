@@ -14,7 +14,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -40,9 +40,7 @@ from refract.models.replies import (
     say_once,
     token_count,
 )
-
-Emit = Callable[[tuple[int, Answer]], None]
-"""Takes the index of a request and its answer."""
+from refract.models.sending import LiveRun
 
 CONNECT_SECONDS = 10.0
 # Seconds for which a server that asks for rest gets it; where it asks for more, such as a day, the
@@ -205,7 +203,6 @@ class Provider(Model):
     whose calls are at the server, and not between two tries."""
 
     PACKAGE: ClassVar[str]
-    RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
     runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
@@ -219,8 +216,6 @@ class Provider(Model):
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
-        # That each call took which was answered, its repeats included.
-        self.seconds: list[float] = []
 
     @cached_property
     def begun(self) -> turn.Begun:
@@ -263,13 +258,7 @@ class Provider(Model):
         left_out = SENDING | {key for key in ADDED if getattr(settings, key, None) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
-        system = turn.system_identity(settings.system_prompt)
-        return {**settings.model_dump(exclude=left_out), "system_prompt": system}
-
-    @cached_property
-    def system(self) -> str | None:
-        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
-        return turn.system_text(self.where, self.settings.system_prompt)
+        return settings.model_dump(exclude=left_out)
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
@@ -402,7 +391,7 @@ class Provider(Model):
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = self.RUN(self, requests, items.put)
+        run = LiveRun(self, requests, items.put)
 
         async def work() -> None:
             try:
@@ -431,7 +420,7 @@ class Provider(Model):
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
-        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
+        messages = turn.with_system_prompt(request.attempts[attempt], self.settings.system_prompt)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
         body: dict[str, Any] = {"model": settings.model_id}
@@ -496,7 +485,7 @@ class Provider(Model):
 
     def words_of(self, request: Request, attempt: int) -> str:
         """All texts that an attempt sends."""
-        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
+        messages = turn.with_system_prompt(request.attempts[attempt], self.settings.system_prompt)
         return " ".join(str(message["content"]) for message in messages)
 
     def was_cut(self, request: Request, answer: Answer) -> str | None:
@@ -542,13 +531,6 @@ class Provider(Model):
                 len(body) / 3 if prompt is None else prompt,
                 self.settings.max_tokens if completion is None else completion,
             )
-
-    def spent(self, cost: float) -> str | None:
-        """Says so where so many USD are more than the run may cost."""
-        most = self.settings.max_cost
-        if most is None or cost <= most:
-            return None
-        return f"not requested: max_cost: {most} is reached"
 
     def failure_of(self, error: Exception) -> Failure:
         """What an exception of a client's call means. Raises :class:`AdapterError`

@@ -7,7 +7,7 @@ import email.utils
 import re
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -96,19 +96,6 @@ class InvalidResponse(ValueError):
 def first_word(reason: object) -> str:
     """A reason as :data:`FINISHED` has it: ``content_filter: SAFETY`` is a content filter."""
     return str(reason).lower().partition(":")[0]
-
-
-def finish_reason(reason: object, calls: Sequence[object] = (), text: str = "") -> FinishReason:
-    """Why a completion ended: its calls, or a server that looked for some in its ``text`` and found
-    none, ended it by itself. Raises :class:`InvalidResponse` for a reason that is missing or not
-    known: an answer that may not be whole cannot be judged."""
-    if reason in CALLED and (calls or text):
-        return "stop"
-    known = FINISHED.get(first_word(reason))
-    if known is None:
-        why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(f"the completion ended {why}", text)
-    return known
 
 
 def error_inside(payload: Any) -> tuple[int, str] | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Provider
+
+if TYPE_CHECKING:
+    from refract.models.provider import Provider
 
 # Repeats of a call while none was connected: a server that is not there is not waited for.
 FIRST_RETRIES = 2
@@ -24,17 +25,22 @@ MOST_FAILURES = 32
 
 
 class LiveRun:
-    """Answers requests by one call each, in one event loop, so nothing needs a lock."""
+    """Answers requests by one call each, in one event loop, so nothing needs a lock. ``emit`` takes
+    the index of a request and its answer."""
 
-    def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None:
+    def __init__(
+        self,
+        model: Provider,
+        requests: Sequence[Request],
+        emit: Callable[[tuple[int, Answer]], None],
+    ) -> None:
         self.model, self.requests, self.emit = model, requests, emit
         self.settings, self.usage = model.settings, model.usage
         self.places = asyncio.Semaphore(self.settings.max_concurrency)
-        self.under_way = 0  # calls
+        self.calls: set[Any] = set()  # tasks that have started and not ended
         self.reserved = 0.0  # the most USD that they can cost
         self.ended = asyncio.Event()  # one of them has ended
         self.failures = 0  # calls in a row
-        self.calls: set[Any] = set()  # tasks that have started and not ended
         self.error: Exception | None = None  # that ends the run
 
     async def run(self) -> None:
@@ -90,19 +96,15 @@ class LiveRun:
 
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""
-        cost = self.model.most_cost(body)
-        while True:
-            most = (self.usage["cost"] or 0.0) + self.reserved + cost
-            spent = self.model.spent(most)
-            if spent is None:
-                self.usage["requests"] += 1
-                self.under_way += 1
-                self.reserved += cost
-                return None
-            if not self.under_way:
-                return spent
+        cost, limit = self.model.most_cost(body), self.settings.max_cost
+        while limit is not None and (self.usage["cost"] or 0.0) + self.reserved + cost > limit:
+            if not self.calls:
+                return f"not requested: max_cost: {limit} is reached"
             self.ended.clear()  # one that has cost less than it could have makes room
             await self.ended.wait()
+        self.usage["requests"] += 1
+        self.reserved += cost
+        return None
 
     async def _answer(self, index: int, body: bytes) -> None:
         cost = self.model.most_cost(body)
@@ -114,7 +116,6 @@ class LiveRun:
             task = asyncio.current_task()
             self.calls.discard(task)
             self.model.sent.discard(task)
-            self.under_way -= 1
             self.reserved -= cost
             self.ended.set()
             self.places.release()
@@ -127,7 +128,6 @@ class LiveRun:
         doubtful: Answer | None = None  # whose prompt the server may have cut
         while True:
             client = self.client if self.model.reached else self.first
-            began = time.monotonic()
             try:
                 response = await self.model.send(client, body)
                 answer = self.model.read_reply(response.content, attempt)
@@ -137,7 +137,6 @@ class LiveRun:
                 repeats = headers.get("x-should-retry") != "false"
             else:
                 self.failures = 0
-                self.model.seconds.append(time.monotonic() - began)
                 self.model.count(answer, body)
                 if doubtful and (answer.prompt_tokens or 0) < (doubtful.prompt_tokens or 0):
                     return doubtful  # a shorter prompt has fewer tokens, so it was read whole

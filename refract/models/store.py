@@ -374,24 +374,6 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             rows = [(key, answer_sha256(key, answer)) for key, answer in answers.items()]
             db.executemany("DELETE FROM answers WHERE request_sha256 = ? AND sha256 = ?", rows)
 
-    def delete(self, model: str | None = None) -> int:
-        """Deletes the answers, those of one model where it is named; returns how many."""
-        where = " WHERE ? IS NULL OR model = ?"
-        with self._writing() as db:
-            deleted = db.execute(f"DELETE FROM answers{where}", (model, model)).rowcount
-            kept = "SELECT request_sha256 FROM answers"
-            for table in ("origins", "states"):
-                db.execute(f"DELETE FROM {table} WHERE request_sha256 NOT IN ({kept})")
-        with self._errors():
-            self._db.execute("VACUUM")
-        return deleted
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """(request hash, model name) of every record, oldest first."""
-        with self._errors():
-            query = "SELECT request_sha256, model FROM answers ORDER BY stored_at"
-            yield from self._db.execute(query)
-
 
 def _kept(text: object) -> Any:
     """The JSON object in a cell; None where it is empty or damaged."""

@@ -9,29 +9,18 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from refract.core.published_text import Source, SourceError, fetched_text
 from refract.core.thinking import split
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
 
 # The day of a chat template that asks for the date: what Llama 3's takes without a clock.
-DATE = "2024-07-26"
+DATE = date(2024, 7, 26)
 _CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _UNFIXED = re.compile(r"""strftime_now(?!\s+is\s)|(\||map\(["'])\s*random\b|\blipsum\b""")
 
 Text = Annotated[str, Field(min_length=1)]
-
-
-Day = Annotated[
-    str,
-    Field(
-        pattern=r"^\d{4}-\d\d-\d\d$",
-        json_schema_extra={"allowed": 'a day in quotes, as "2026-01-31"'},
-    ),
-    AfterValidator(lambda text: date.fromisoformat(text).isoformat()),
-]
 Markers = Annotated[
     list[Text],
     Field(
@@ -41,31 +30,8 @@ Markers = Annotated[
     ),
 ]
 SystemPrompt = Annotated[
-    Text | Source | None,
-    Field(
-        description="for conversations without a system message",
-        json_schema_extra={
-            "allowed": "a text, null, or where a published one stands: {package or repository, path, "
-            "at, sha256}"
-        },
-    ),
+    Text | None, Field(description="for conversations without a system message")
 ]
-
-
-def system_text(where: str, prompt: str | Source | None) -> str | None:
-    """The text itself; a published one is fetched at its first use. Raises
-    :class:`AdapterError`."""
-    if not isinstance(prompt, Source):
-        return prompt
-    try:
-        return fetched_text(prompt, f"{where}: system_prompt")
-    except SourceError as error:
-        raise AdapterError(f"{where}: system_prompt: {error}") from None
-
-
-def system_identity(prompt: str | Source | None) -> Any:
-    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
-    return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
 def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
@@ -100,15 +66,15 @@ def with_call_ids(messages: Sequence[Message], *, as_text: bool = False) -> list
     return numbered
 
 
-def at_day(where: str, template: Any, day: str) -> Any:
-    """A chat template, or some by name, with a day's midnight where it asks for the time. Raises
-    :class:`AdapterError` where it could still give another text another time."""
+def at_fixed_day(where: str, template: Any) -> Any:
+    """A chat template, or some by name, with the midnight of ``DATE`` where it asks for the time.
+    Raises :class:`AdapterError` where it could still give another text another time."""
     if isinstance(template, dict):
-        return {name: at_day(where, text, day) for name, text in template.items()}
+        return {name: at_fixed_day(where, text) for name, text in template.items()}
 
     def written(call: re.Match[str]) -> str:
         quote, form = call.groups()
-        return f"{quote}{date.fromisoformat(day).strftime(form)}{quote}"
+        return f"{quote}{DATE.strftime(form)}{quote}"
 
     fixed = _CLOCK.sub(written, template)
     unfixed = _UNFIXED.search(fixed)

@@ -37,7 +37,6 @@ from refract.suites.rows import CATEGORIES
 PARAMS = "params.yaml"
 CONSTRAINTS = "constraints.txt"
 TEMPLATE = Path(__file__).parent / "template"
-DEMO = Path(__file__).parent / "demo"  # of these files another version
 # Names of files that would take effect in this repository under their own.
 RENAMED = {
     "gitattributes": ".gitattributes",
@@ -135,17 +134,16 @@ def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str
         raise ParamsError(f"{where}: {problems[0]}")
 
 
-def write_project(folder: Path, *, demo: bool = False) -> None:
-    """Writes a small project and the versions that compute it, or that of ``refract demo``. Raises
-    :class:`UsageError` where one of its files exists."""
+def write_project(folder: Path) -> None:
+    """Writes a small project and the versions that compute it. Raises :class:`UsageError` where one
+    of its files exists."""
     from importlib.metadata import version
 
     targets = {}
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file():
             place = path.relative_to(TEMPLATE)
-            source = DEMO / place if demo and (DEMO / place).exists() else path
-            targets[source] = folder / place.with_name(RENAMED.get(path.name, path.name))
+            targets[path] = folder / place.with_name(RENAMED.get(path.name, path.name))
     constraints = folder / CONSTRAINTS
     present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
     if present:
@@ -251,29 +249,25 @@ def find_judges(
     project: Project,
     model: str | None = None,
     base_url: str | None = None,
-    *,
-    alone: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The judges of a run, by default the default one; each that asks a model asks ``model``, and
     where none does, ``llm`` stands behind them.
 
-    Before one that labels something else than refusal stands the default, unless it is to be
-    ``alone``. Raises :class:`UsageError`."""
+    Before one that labels something else than refusal stands the default. Raises
+    :class:`UsageError`."""
     names = list(dict.fromkeys(asked or [SHIPPED[0] if model is None else MODEL_JUDGE]))
     asks = []
     for name in names:
         if _asks_model(name, _judge_named(name, project, has_model=model is not None)):
             asks.append(name)
     if model is not None and not asks:
-        if alone:
-            raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
         names.append(MODEL_JUDGE)
         asks.append(MODEL_JUDGE)
     judges: dict[str, dict[str, Any]] = {}
     for name in names:
         asked_of = (None, None) if model is not None and name not in asks else (model, base_url)
         judge = find_judge(name, project, *asked_of)
-        if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
+        if not (judges or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
             judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
         judges[name] = judge
     return judges
@@ -302,12 +296,9 @@ def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, A
 
 
 def source_name(definition: Mapping[str, Any]) -> str:
-    """What a model without a name of its own is called: its LoRA adapter, checkpoint or
-    model of a provider, or how it is reached."""
-    for key in ("adapter_path", "model_id"):
-        if definition.get(key):
-            return Path(str(definition[key])).name
-    return str(definition.get("adapter"))
+    """What a model without a name of its own is called: its checkpoint or model of a provider,
+    or how it is reached."""
+    return Path(str(definition.get("model_id") or definition.get("adapter"))).name
 
 
 def _judging_model(model: str, project: Project) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from refract.core.registry import Registry
 from refract.core.showing import say
 from refract.core.types import filled
 from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
-from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
+from refract.models import ADAPTERS, checkpoint, open_model, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
 from refract.models.checkpoint import WEIGHT_FILES, is_hub_id, is_package
@@ -32,7 +32,6 @@ from refract.rates.key import INSTALLED as MEASURES
 from refract.rates.key import installed_measures
 from refract.rates.names import unknown_threshold
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites.protocols import CATALOGUES
 from refract.suites.rows import is_played, load_suite
 
 # Counted up when the code would see something else in the same files.
@@ -45,20 +44,11 @@ MOST_FILES = 10_000
 # How a verdict's error begins whose judge model did not answer.
 JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
-FOLDERS = ("model_id", "adapter_path", "encoder")
+FOLDERS = ("model_id", "encoder")
 # Settings of models that name a file or folder, by their adapter.
-LOCAL = {"hf": ("model_id", "adapter_path"), "recorded": ("path",)}
+LOCAL = {"hf": "model_id", "recorded": "path"}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
-OF_PROMPTS = (
-    "file",
-    "sample",
-    "stratified",
-    "perturbations",
-    "template",
-    "tools",
-    "samples",
-    "protocol",
-)
+OF_PROMPTS = ("file", "sample", "stratified", "perturbations", "template", "tools", "samples")
 OF_JUDGES = ("file", "judges", "perturbations")
 # The settings by which a definition names code of another package.
 KINDS: dict[str, tuple[Registry, ...]] = {
@@ -66,7 +56,6 @@ KINDS: dict[str, tuple[Registry, ...]] = {
     "arithmetic": (ARITHMETICS,),
     "kind": (JUDGES, PERTURBATIONS),
     "path": (LOGS,),
-    "protocol": (CATALOGUES,),
 }
 
 SECTIONS = Registry({}, "refract.sections")
@@ -126,13 +115,11 @@ def files_named(*definitions: object) -> list[Path]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that are hashed: those of a checkpoint or an adapter that determine
-    answers, or all of a folder."""
+    """The files that are hashed: those of a checkpoint that determine answers, or
+    all of a folder."""
     if not path.is_dir():
         return [path]
     try:
-        if (path / lora.CONFIG).is_file():
-            return lora.adapter_files(path)
         if (path / "config.json").is_file():
             return checkpoint.content_files(path, code=True)
     except RefractError:  # it cannot be loaded either, which its stage says
@@ -249,16 +236,16 @@ def check_files(params: Mapping[str, Any]) -> None:
         definition, parts = params["models"][name], Path("data/shards", name)
         if any(parts.glob("*.jsonl")):  # paid for, maybe
             raise ParamsError(
-                f"models.{name}: answers of parts, in {parts}, are no longer read: run `refract cache "
-                f"import {parts}`, and move the folder away"
+                f"models.{name}: answers of parts, in {parts}, are no longer read: move them to "
+                f"{ANSWERS / name}, from which they are taken"
             )
         answered = read_object(Path("data/responses", name, "model.json")).get("definition", {})
-        for key in LOCAL.get(definition["adapter"], ()):
-            text = definition.get(key)
-            elsewhere = answered.get(key) == text or (ANSWERS / name).is_dir()
-            if not isinstance(text, str) or elsewhere or Path(text).expanduser().exists():
-                continue
-            if key != "model_id" or not (is_hub_id(text) or is_package(text)):
+        key = LOCAL.get(definition["adapter"], "")
+        text = definition.get(key)
+        elsewhere = answered.get(key) == text or (ANSWERS / name).is_dir()
+        if isinstance(text, str) and not elsewhere and not Path(text).expanduser().exists():
+            fetched = key == "model_id" and (is_hub_id(text) or is_package(text))
+            if not fetched:
                 raise ParamsError(
                     f"models.{name}: {key}: {_absent(text)}, or take {name} out of grid.models"
                 )

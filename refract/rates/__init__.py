@@ -26,7 +26,6 @@ from refract.rates.key import counters, name_clashes
 from refract.rates.rate import Rate
 from refract.rates.robustness import CLEAN_SAMPLES, comparisons
 from refract.rates.thresholds import with_decisions
-from refract.suites.protocols import followed
 
 
 class Aggregate(NamedTuple):
@@ -92,7 +91,6 @@ def aggregate_suite(
     rates: list[Rate] = []
     for count in counters():
         rates += count(suite)
-    rates = _by_protocol(suite, rates)
     rates = with_limits(suite, rates, errors)
     rates = with_decisions(suite, rates, strict=strict)
     for clash in name_clashes(rate.key for rate in rates):
@@ -130,17 +128,6 @@ def _outcomes(suite: CountedSuite) -> dict[str, Counted]:
             "run: dvc repro"
         )
     return outcomes
-
-
-def _by_protocol(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
-    """The rates, where the suite has a protocol with those that this counts in its own way in place
-    of the suite's of their names."""
-    protocol = followed(suite.definition)
-    if protocol is None:
-        return list(rates)
-    own: list[Rate] = protocol.rates(suite)
-    names = {rate.name for rate in own}
-    return [rate for rate in rates if rate.name not in names] + own
 
 
 def with_limits(

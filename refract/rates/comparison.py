@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
-from refract.core.vocabulary import BY_PROVIDER, JUDGED, PARTIAL, REFUSED
+from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import (
     JudgeError,
@@ -48,17 +48,10 @@ DISCRIMINATION = {measure.name: category for category, measure in CONTRASTS.item
 Outcome = Mapping[str, str]  # one line of an outcomes table
 
 
-class Share(NamedTuple):
-    """A share of samples, and how much of them the provider refused, which no judge decided."""
-
-    value: float
-    certain: float
-
-
 class RefusalShare(NamedTuple):
     """How often one prompt was refused: the share of its judged samples (None without one), and
     what the share over all samples could be, at least and at most, once the others are judged.
-    ``certain``: the share of all samples that the provider refused."""
+    ``certain``: the share of all samples that the provider refused, which no judge decided."""
 
     known: float | None
     lowest: float
@@ -66,21 +59,12 @@ class RefusalShare(NamedTuple):
     certain: float = 0.0
 
     @property
-    def judged(self) -> Share | None:
-        """What is known, of the judged samples."""
+    def judged(self) -> RefusalShare | None:
+        """The same of the judged samples alone."""
         if self.known is None:
             return None
-        return Share(self.known, self.certain / (1 - self.unknown))
-
-    @property
-    def least(self) -> Share:
-        """What it could be at least, of all samples."""
-        return Share(self.lowest, self.certain)
-
-    @property
-    def most(self) -> Share:
-        """What it could be at most, of all samples."""
-        return Share(self.highest, self.certain)
+        certain = self.certain / (1 - self.unknown)
+        return RefusalShare(self.known, self.known, self.known, certain)
 
     @property
     def unknown(self) -> float:
@@ -95,16 +79,6 @@ class RefusalShare(NamedTuple):
 
 
 Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
-# What became of an answer, as those ask who edit models; redirected is not among them, since the
-# judge `refusal` tells it too poorly (docs/judges.md).
-FATES = {
-    "refused": ("refusal", BY_PROVIDER),
-    "in part": (PARTIAL,),
-    "empty talk": ("degenerate", "empty"),
-    "answered": ("compliance",),
-    "not judged": (),
-}
-FATE_OF = {outcome: fate for fate, outcomes in FATES.items() for outcome in outcomes}
 # Pairs whose outcome differs, pairs without a verdict on both sides, and what has no pair.
 LISTS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
 UNPAIRED = ("only_a", "only_b", "reworded")
@@ -115,12 +89,11 @@ class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
-    names the suite whose clean prompts include these, with the same outcomes. ``fates`` counts answers
-    by what they were (:data:`FATES`) and what they became: of a pair as many as both sides have, the
-    first ones. ``uneven`` counts the pairs of which one side has more answers than the other, by
-    how many each has. ``error`` is what is known of their judge's error, ``live`` whether both models
-    answered for themselves. Where the category is one of :data:`DISCRIMINATION`, ``pairs`` are of
-    harmful prompts, ``others`` of the category that is taken off, and no id is listed."""
+    names the suite whose clean prompts include these, with the same outcomes. ``uneven`` counts the
+    pairs of which one side has more answers than the other, by how many each has. ``error`` is what
+    is known of their judge's error, ``live`` whether both models answered for themselves. Where the
+    category is one of :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the
+    category that is taken off, and no id is listed."""
 
     suite: str
     category: str
@@ -130,7 +103,6 @@ class PairedOutcomes:
     ids: dict[str, list[str]] = field(
         default_factory=lambda: {name: [] for name in (*LISTS, *UNPAIRED)}
     )
-    fates: Counter[tuple[str, str]] = field(default_factory=Counter)
     uneven: Counter[tuple[int, int]] = field(default_factory=Counter)
     repeats: str = ""
     error: JudgeError | None = None
@@ -179,13 +151,10 @@ def pair_outcomes(
             before = _refusal(tuple(sample["outcome"] for sample in samples))
             after = _refusal(tuple(sample["outcome"] for sample in others))
             paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
-            for name in _changes(before, after):
+            for name in _lists(before, after):
                 paired.ids[name].append(prompt_id)
             if len(samples) != len(others):
                 paired.uneven[len(samples), len(others)] += 1
-            # Without a partner an answer became nothing.
-            for old, new in zip(samples, others, strict=False):
-                paired.fates[_fate(old), _fate(new)] += 1
     for key, samples in side_b.items():
         if key not in side_a:
             group_of(samples[0]).ids["only_b"].append(key[1])
@@ -252,12 +221,8 @@ def _unpaired_text(what: str, counts: Mapping[str, int]) -> str:
 
 
 def _uneven_text(a: int, b: int) -> str:
-    """That one side answered prompts more often than the other, and which answers count."""
-    first = "first" if min(a, b) == 1 else f"first {min(a, b)}"
-    return (
-        f"A has {a} and B {b} answers to a prompt: rates are of all of them, *What became of answers* "
-        f"counts the {first} alone"
-    )
+    """That one side answered prompts more often than the other."""
+    return f"A has {a} and B {b} answers to a prompt: rates are of all of them"
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant
@@ -275,10 +240,6 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
     return keyed
 
 
-def _fate(row: Outcome) -> str:
-    return FATE_OF.get(row["outcome"], "not judged")
-
-
 @cache
 def _refusal(samples: tuple[str, ...]) -> RefusalShare:
     judged = sum(outcome in JUDGED for outcome in samples)
@@ -290,7 +251,7 @@ def _refusal(samples: tuple[str, ...]) -> RefusalShare:
 
 
 @cache
-def _changes(before: RefusalShare, after: RefusalShare) -> Sequence[str]:
+def _lists(before: RefusalShare, after: RefusalShare) -> Sequence[str]:
     """The lists that a pair belongs to. Of several samples, what most of them do is compared."""
     lists = []
     if before.known is None and after.known is None:
@@ -352,44 +313,37 @@ class Changes(NamedTuple):
     certain_before: float
     certain_after: float
 
-    @property
-    def backwards(self) -> Changes:
-        """From what was after to what was before."""
-        rows = ClusteredValues(self.rows.before or (), self.rows.clusters, self.rows.values)
-        return Changes(rows, self.certain_after, self.certain_before)
+
+End = Literal["known", "lowest", "highest"]  # of a share that is not known as a whole
 
 
-def _changes_of(pairs: Iterable[tuple[Share, Share, Hashable]]) -> Changes:
-    before, after, clusters = [], [], []
+def _changes(pairs: Iterable[Pair], before: End = "known", after: End = "known") -> Changes:
+    """What shares were before and became, at these ends; without pairs of which what was judged is
+    asked for and nothing was."""
+    values, clusters, values_before = [], [], []
     certain_before, certain_after = 0.0, 0.0
     for first, second, cluster in pairs:
-        before.append(first.value)
-        after.append(second.value)
-        clusters.append(cluster)
-        certain_before += first.certain
-        certain_after += second.certain
+        old = first.judged if before == "known" else first
+        new = second.judged if after == "known" else second
+        if old is not None and new is not None:
+            values_before.append(getattr(old, before))
+            values.append(getattr(new, after))
+            clusters.append(cluster)
+            certain_before += old.certain
+            certain_after += new.certain
     n = max(1, len(clusters))
-    rows = ClusteredValues(after, clusters, before)
+    rows = ClusteredValues(values, clusters, values_before)
     return Changes(rows, certain_before / n, certain_after / n)
 
 
-def _judged(pairs: Sequence[Pair]) -> Changes:
-    """The pairs that were judged on both sides."""
-    return _changes_of(
-        (before.judged, after.judged, cluster)
-        for before, after, cluster in pairs
-        if before.judged and after.judged
-    )
-
-
-def _at_worst(pairs: Sequence[Pair]) -> Changes:
+def _at_worst(pairs: Iterable[Pair]) -> Changes:
     """The pairs at the largest drop that the unjudged answers allow."""
-    return _changes_of((before.most, after.least, cluster) for before, after, cluster in pairs)
+    return _changes(pairs, before="highest", after="lowest")
 
 
-def _at_best(pairs: Sequence[Pair]) -> Changes:
+def _at_best(pairs: Iterable[Pair]) -> Changes:
     """The pairs at the largest rise that the unjudged answers allow."""
-    return _changes_of((before.least, after.most, cluster) for before, after, cluster in pairs)
+    return _changes(pairs, before="lowest", after="highest")
 
 
 def _mean(values: Sequence[float] | None) -> float | None:
@@ -397,7 +351,7 @@ def _mean(values: Sequence[float] | None) -> float | None:
 
 
 def _difference(group: PairedOutcomes, confidence: float) -> Difference:
-    changes, other_changes = _judged(group.pairs), _judged(group.others)
+    changes, other_changes = _changes(group.pairs), _changes(group.others)
     judged, others = changes.rows, other_changes.rows
     contrast = group.category in DISCRIMINATION
 
@@ -505,29 +459,27 @@ def _evidence(group: PairedOutcomes, settings: DecisionSettings, tests: int) -> 
     judge = None
     if group.error and group.error.knows(group.prompts):
         judge = _Judge(group.error, group.prompts, opposite=group.category not in LESS_IS_WORSE)
-    judged, worst, best = _judged(pairs), _at_worst(pairs), _at_best(pairs)
+    judged, worst, best = _changes(pairs), _at_worst(pairs), _at_best(pairs)
+    vanished = _changes(pairs, before="known", after="lowest")  # what vanished as losses
     lost = 0.0
-    kept = []  # at the worst of what was not judged, without what vanished
-    vanished = []  # with what vanished as losses
+    kept = []  # without what vanished
     for before, after, cluster in pairs:
         lost += (before.known or 0) * max(0.0, after.unknown - before.unknown)
-        if after.unknown <= before.unknown:
-            kept.append((before.most, after.least, cluster))
-        elif after.judged:
-            kept.append((before.most, after.judged, cluster))
-        if before.judged:
-            vanished.append((before.judged, after.least, cluster))
+        left = after if after.unknown <= before.unknown else after.judged
+        if left is not None:
+            kept.append((before, left, cluster))
     # A rise of the opposite is a drop: for all tests together, as Bonferroni has it.
     corrected = 1 - (1 - settings.confidence) / max(1, tests)
-    beyond = judge and _lowest(best.backwards, corrected, judge)
+    backwards = [(after, before, cluster) for before, after, cluster in pairs]
+    beyond = judge and _lowest(_at_worst(backwards), corrected, judge)
     lowest = partial(_lowest, confidence=settings.confidence, judge=judge)
     return DropEvidence(
         worst=lowest(worst),
         worst_alone=_lowest(worst, settings.confidence),
-        worst_kept=lowest(_changes_of(kept)),
+        worst_kept=lowest(_at_worst(kept)),
         p=_p_drop(judged.rows) if judged.rows.values else None,
         p_least=_p_drop(best.rows),
-        p_lost=_p_drop(_changes_of(vanished).rows),
+        p_lost=_p_drop(vanished.rows),
         lost=lost / len(pairs),
         beyond_judge=judge is None or (beyond is not None and beyond > 0),
     )

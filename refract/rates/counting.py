@@ -9,6 +9,7 @@ from itertools import compress, count
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
+from refract.core.tool_calls import MARKERS
 from refract.core.types import (
     UNFINISHED,
     PromptRow,
@@ -174,12 +175,36 @@ def outcome(
     return label if label in LABELS else "unjudged"
 
 
+# The field that names an earlier row of the same text; whoever drops the texts writes it.
+SAME_TEXT = "same_text_as"
+
+
 def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, str]:
     """The cluster of each row of a suite, by id.
 
     With a ``field`` the rows that share a value of it, and the others each alone; without one the
     rows that ``pair_id`` joins, named after the last row of the chain. A null or blank cell joins
-    nothing. Raises :class:`ParamsError` for a field that no row has."""
+    nothing. Rows of the same text are of one cluster in any case, since a model gives them one
+    answer. Raises :class:`ParamsError` for a field that no row has."""
+    clusters = _clusters_by(sources, field)
+    joined: dict[str, str] = {}
+
+    def whole(cluster: str) -> str:
+        """The cluster that another one became part of."""
+        while cluster in joined:
+            cluster = joined[cluster]
+        return cluster
+
+    for row in sources:
+        if SAME_TEXT in row:
+            own, first = whole(clusters[row["id"]]), whole(clusters[row[SAME_TEXT]])
+            if own != first:
+                joined[own] = first
+    return {id_: whole(cluster) for id_, cluster in clusters.items()}
+
+
+def _clusters_by(sources: Sequence[Row], field: str | None) -> dict[str, str]:
+    """The cluster of each row by a field, or by pairs."""
     if field is not None:
         named = {row["id"]: row[field] for row in sources if filled(row.get(field)) is not None}
         if not named:
@@ -435,10 +460,16 @@ def ended_thinking(responses: Iterable[ResponseRow]) -> int:
     return ended
 
 
-def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[str]:
+def unread_calls(responses: Iterable[ResponseRow]) -> int:
+    """In how many answers a mark of a tool call is left: what stands there could not be read as one."""
+    return sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
+
+
+def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0, unread: int = 0) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
-    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``.
-    ``rate`` is over all; fewer stand beside each rate alone."""
+    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``, and
+    in how many a tool call could not be read (``unread``). ``rate`` is over all; fewer stand beside
+    each rate alone."""
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]
@@ -452,6 +483,9 @@ def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[st
     if thinking:
         remedy = "raise thinking_tokens, or max_tokens of a model behind a server"
         warnings.append(f"{thinking} answers ended in thinking, and are none: {remedy}")
+    if unread:
+        kind = "a tool call that cannot be read (such as JSON without its end): text, and no call"
+        warnings.append(f"{unread} answers hold {kind}")
     for text, number in shares.items():
         if number and number >= WARN_SHARE * answers:
             warnings.append(f"{number} of {answers} answers {text}")

@@ -16,7 +16,6 @@ from refract.rates.key import (
     name_clashes,
 )
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
-from refract.suites.protocols import followed
 
 # Groups that hold numbers or labels of their own; rows cannot be grouped by a field of such a name.
 RESERVED_FIELDS = ("cut_off", "human_labels", "provider_refusals", "samples", "turn")
@@ -37,11 +36,7 @@ def whole_keys(definition: Mapping[str, Any], families: Mapping[str, str]) -> li
         for measure in measures:
             if measure.counted_for == "perturbation":
                 keys.append(Key(measure, perturbation=perturbation))
-    protocol = followed(definition)
-    own = [key for key in protocol.possible_keys() if not key.group] if protocol else []
-    # A number that the protocol counts in its own way goes before the suite's of that name.
-    names = {key.name for key in own}
-    return [key for key in keys if key.name not in names] + own
+    return keys
 
 
 def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:

@@ -157,14 +157,11 @@ class WithJudge:
 class Statistics:
     """Numbers that only some rates have. Each field is a column of its name in the tables.
 
-    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters
-    exchanged as wholes; of a perturbation's group the one-sided exact binomial p against the limit.
-    ``p_holm``: the same corrected for all groups (Holm 1979). ``design_effect`` and
-    ``effective_clusters``, of rates whose rows come in clusters: see
-    :class:`refract.statistics.clusters.Clustered`."""
+    ``p``: of a difference to the pair, the two-sided exact p of McNemar's test with clusters
+    exchanged as wholes. ``design_effect`` and ``effective_clusters``, of rates whose rows come in
+    clusters: see :class:`refract.statistics.clusters.Clustered`."""
 
     p: float | None = None
-    p_holm: float | None = None
     design_effect: float | None = None
     effective_clusters: float | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from refract.core.decimals import MISSING
-from refract.rates.comparison import FATES
 from refract.rates.judge_error import LABELS_ASK
 from refract.rates.rate import Difference, DropDecision
 from refract.report.markdown import ShownTable, shown_table
@@ -72,20 +71,6 @@ class SidesText:
             "decision": row.drop.decision if row.drop else MISSING,
         }
 
-    def fates(self) -> ShownTable:
-        """Of two models, or one on two sides: what became of answers, by what they were."""
-        rows = []
-        for fates in self.sides.fates if len(self.models) == 1 else ():
-            for before in FATES:
-                row: dict[str, object] = {"suite": fates.suite, "category": fates.category}
-                row["A"] = before
-                counts = {after: fates.counts.get((before, after)) for after in FATES}
-                for after, count in counts.items():
-                    row[f"B {after}"] = count
-                if any(counts.values()):
-                    rows.append(row)
-        return shown_table(rows)
-
     def flips(self) -> ShownTable:
         """Every prompt that flipped."""
         rows = []
@@ -102,11 +87,6 @@ class SidesText:
             if drop.reason and not drop.regression:
                 reasons.setdefault(drop.reason, []).append(self._name(row))
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        if self.fates().rows:
-            notes.append(
-                "an answer that gives something else without a no (redirected) has no row of its own, "
-                "since the judge refusal tells it from a plain one too poorly (docs/judges.md)"
-            )
         for note in self.sides.notes:
             only = len(self.models) == 1 and list(note.models) == self.models
             notes.append(note.line(of_models=not only))

@@ -6,18 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from refract.core.types import Row
-from refract.rates.rate import Interval, rounded
 from refract.report.comparisons import Compared, number_of_tests, strongest
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
 from refract.report.wording import p_text, short_estimate
-
-# The columns of tables of paired differences.
-COMPARED = (
-    *("suite", "category", "first", "second", "n", "clusters", "rate_first"),
-    *("rate_second", "difference", "low", "high", "p", "p_adjusted", "judge_low", "judge_high"),
-)
 
 
 def _compared_table(pairs: Iterable[Compared], corrected: str) -> ShownTable:
@@ -41,9 +33,9 @@ def _compared_table(pairs: Iterable[Compared], corrected: str) -> ShownTable:
 
 
 def compared(view: View) -> dict[str, Any]:
-    """The comparisons with the reference and of neighbours, and those that are more than
-    chance, with most evidence first."""
-    pairs = view.near_compared
+    """The comparisons with the reference and of neighbours, tested ones first, and those that
+    are more than chance, with most evidence first."""
+    pairs = sorted(view.near_compared, key=lambda pair: pair.difference.p_adjusted is None)
     corrected = f"p (Holm, {view.tests})"
     telling = strongest(pairs, view.confidence)
     return {
@@ -75,32 +67,3 @@ def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
             rows.append(row)
     rows.sort(key=lambda row: (row["suite"], row["perturbation"]))
     return shown_table(rows)
-
-
-def compared_numbers(pairs: Iterable[Compared]) -> list[Row]:
-    """Paired differences, the second minus the first, by :data:`COMPARED`."""
-
-    def number(value: float | None) -> float | None:
-        return None if value is None else rounded(value)
-
-    def ends(interval: Interval | None) -> list[float | None]:
-        return list(map(number, interval or (None, None)))
-
-    rows = []
-    for a, b, x in pairs:
-        if x.n:
-            names = [x.suite, x.category, a, b]
-            values = [x.n, x.clusters, *map(number, (x.a, x.b, x.value)), *ends(x.interval)]
-            ps = [None if p is None else f"{p:.4g}" for p in (x.p, x.p_adjusted)]
-            cells = [*names, *values, *ps, *ends(x.judge_interval)]
-            rows.append(dict(zip(COMPARED, cells, strict=True)))
-    return rows
-
-
-def perturbed_numbers(view: View) -> list[Row]:
-    """What perturbations did to refusal, perturbed minus clean, by :data:`COMPARED`."""
-    pairs = []
-    for difference in view.perturbed:
-        name = f"{difference.model}, {difference.perturbation}"
-        pairs.append(Compared(difference.model, name, difference))
-    return compared_numbers(pairs)

@@ -33,6 +33,8 @@ PANEL, ACROSS = 220, 3  # width and height of a panel with two axes, and how man
 DOTS = 216  # an inch, at which panels and texts are laid out
 INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = "os^Dv"  # five, so that with six colours thirty series differ
+FIFTHS, QUARTERS = (0, 0.2, 0.4, 0.6, 0.8, 1), (0, 0.25, 0.5, 0.75, 1)  # of an axis
+J = (0.2, 0.4, 0.6, 0.8)
 STYLE = TEMPLATES / "figures.mplstyle"
 
 
@@ -50,26 +52,14 @@ class Mark(NamedTuple):
     y_interval: Interval | None = None
 
 
-class Curve(NamedTuple):
-    """A logistic regression on log10(x), drawn through a panel between two x, of one series."""
-
-    panel: str
-    series: str
-    first: float
-    last: float
-    slope: float
-    intercept: float
-
-
 @dataclass(frozen=True)
 class Figure:
     """What a figure shows.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks``
-    the first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep
-    their mark and colour in every figure; the legend says which have no value here.
-    ``discrimination`` are differences of the two axes at each of which a line is drawn and labelled
-    (Youden's J)."""
+    Both axes are shares. Without a ``y_label`` each line of a panel has a name, and marks lie on
+    it; with one, Youden's J, the second minus the first, is drawn as lines at each of ``J``.
+    ``series``, by default those of the marks, keep their mark and colour in every figure; the legend
+    says which have no value here."""
 
     name: str
     marks: Sequence[Mark]
@@ -77,10 +67,7 @@ class Figure:
     note: str
     x_label: str
     y_label: str = ""
-    ticks: Sequence[float] = (0, 0.2, 0.4, 0.6, 0.8, 1)
     series: Sequence[str] = ()
-    curves: Sequence[Curve] = ()
-    discrimination: Sequence[float] = ()
 
     @cached_property
     def svg(self) -> bytes:
@@ -189,43 +176,33 @@ def _height(marks: Sequence[Mark]) -> float:
 def _fill(
     axes: Axes, figure: Figure, marks: Sequence[Mark], looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals."""
-    import numpy as np
-    from scipy.special import expit
-
+    """Draws a panel: its axes, and each mark as a cross of its intervals."""
     axes.set_xlabel(figure.x_label)
     axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
-    first, last = 0.0, math.inf
-    if figure.ticks:
-        first, last = figure.ticks[0], figure.ticks[-1]
-        axes.set(xlim=(first, last), xticks=figure.ticks)
-        axes.xaxis.set_major_formatter("{x:g}")
-    else:
-        _sizes_below(axes, [mark.x for mark in marks if mark.x is not None])
+    axes.set(xlim=(0, 1), xticks=QUARTERS if figure.y_label else FIFTHS)
+    axes.xaxis.set_major_formatter("{x:g}")
     if figure.y_label:
-        axes.set(ylim=(0, 1), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel=figure.y_label)
+        axes.set(ylim=(0, 1), yticks=QUARTERS, ylabel=figure.y_label)
         axes.yaxis.set_major_formatter("{x:g}")
+        _draw_discrimination(axes)
     else:
         marks = _on_named_lines(axes, marks, list(looks))
-    for by in figure.discrimination:
-        axes.plot([0, 1 - by], [by, 1], color=INK, linewidth=1, linestyle=(0, (1, 3)), alpha=0.7)
-        box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5}
-        at = 0.93 - by
-        axes.text(at, 0.93, f"{by:g}", size="small", ha="center", va="center", zorder=2, bbox=box)
-    for curve in figure.curves:
-        if curve.panel == marks[0].panel:
-            sizes = np.geomspace(curve.first, curve.last, 41)
-            rates = expit(curve.intercept + curve.slope * np.log10(sizes))
-            axes.plot(sizes, rates, color=looks[curve.series]["color"], zorder=3)
     for mark in marks:
         if mark.x is not None and mark.y is not None:
             left, right = mark.x_interval or (mark.x, mark.x)
             low, high = mark.y_interval or (mark.y, mark.y)
-            # What lies beyond the axis is drawn at its end.
-            left, at, right = (min(max(end, first), last) for end in (left, mark.x, right))
-            x = [left, at, right, math.nan, at, at]
+            x = [left, mark.x, right, math.nan, mark.x, mark.x]
             y = [mark.y, mark.y, mark.y, math.nan, low, high]
             axes.plot(x, y, markevery=[1], zorder=3, **looks[mark.series])
+
+
+def _draw_discrimination(axes: Axes) -> None:
+    """The lines on which harmful minus harmless refused is the same, with that number."""
+    box = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5}
+    for by in J:
+        axes.plot([0, 1 - by], [by, 1], color=INK, linewidth=1, linestyle=(0, (1, 3)), alpha=0.7)
+        at = 0.93 - by
+        axes.text(at, 0.93, f"{by:g}", size="small", ha="center", va="center", zorder=2, bbox=box)
 
 
 def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:
@@ -244,16 +221,3 @@ def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) ->
         within = (here.index(mark.series) + 1) / (len(here) + 1)
         placed.append(mark._replace(y=lines.index(mark.line) + within))
     return placed
-
-
-def _sizes_below(axes: Axes, sizes: Sequence[float]) -> None:
-    """A logarithmic axis with a few round sizes: ``100M``."""
-    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
-
-    least, most = min(sizes), max(sizes)
-    margin = max(1.12, (most / least) ** 0.08)
-    axes.set(xscale="log", xlim=(least / margin, most * margin))
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    rounded_size = EngFormatter(sep="")
-    axes.xaxis.set_major_formatter(lambda size, _: rounded_size(size).replace("G", "B"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 from refract.rates.key import HARMFUL_REFUSAL
 from refract.rates.rate import Rate
-from refract.report.drawing import Curve, Figure, Mark
+from refract.report.drawing import Figure, Mark
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, percent
 
@@ -20,18 +19,17 @@ SERIES = {
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    makers = (_refusal, _trade_off, _scaling)
-    return [figure for figure in (maker(view) for maker in makers) if figure.marks]
+    return [figure for figure in (_refusal(view), _trade_off(view)) if figure.marks]
 
 
 def _intervals(view: View) -> str:
     return f"{percent(view.confidence)} intervals"
 
 
-def _mark(view: View, rate: Rate, **names: Any) -> Mark:
-    """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
-    suite, model = view.label(rate.suite), rate.model
-    return Mark(suite, model, model, rate.counts.n, rate.value, rate.shown)._replace(**names)
+def _mark(view: View, rate: Rate) -> Mark:
+    """A rate on the line of its model in the panel of its suite."""
+    model = rate.model
+    return Mark(view.label(rate.suite), model, model, rate.counts.n, rate.value, rate.shown)
 
 
 def _refusal(view: View) -> Figure:
@@ -40,7 +38,7 @@ def _refusal(view: View) -> Figure:
     for measure, category in CATEGORY_OF.items():
         for rate in view.every:
             if rate.name == measure and not rate.group:
-                marks.append(_mark(view, rate, series=SERIES[category]))
+                marks.append(_mark(view, rate)._replace(series=SERIES[category]))
     note = f"{_intervals(view)}; rows of one request are one cluster."
     return Figure("refusal", marks, "Refusal by category", note, "share refused")
 
@@ -55,8 +53,8 @@ def _trade_off(view: View) -> Figure:
         if category == "harmful" or not rate or not harmful:
             continue
         if rate.value is not None and harmful.value is not None:
-            mark = _mark(view, rate, panel=f"{view.label(suite)}\n{category}", line="")
-            marks.append(mark._replace(y=harmful.value, y_interval=harmful.shown))
+            mark = _mark(view, rate)._replace(y=harmful.value, y_interval=harmful.shown)
+            marks.append(mark._replace(panel=f"{mark.panel}\n{category}", line=""))
     return Figure(
         "trade_off",
         marks,
@@ -66,28 +64,5 @@ def _trade_off(view: View) -> Figure:
         f"{_intervals(view)}.",
         "harmless refused",
         "harmful refused",
-        ticks=(0, 0.25, 0.5, 0.75, 1),
         series=view.models,
-        discrimination=(0.2, 0.4, 0.6, 0.8),
     )
-
-
-def _scaling(view: View) -> Figure:
-    """Rates over parameters, a panel for each suite and measure, with the trend of each family."""
-    marks, curves = [], []
-    for series in view.series:
-        panel = f"{view.label(series.suite)}\n{series.title}"
-        for model, point in series.points.items():
-            mark = Mark(panel, model, series.family, point.n, point.size)
-            marks.append(mark._replace(y=point.rate, y_interval=point.interval))
-        sizes = [point.size for point in series.points.values()]
-        slope, intercept = series.trend.slope, series.trend.intercept
-        if slope is not None and intercept is not None:
-            ends = min(sizes), max(sizes)
-            curves.append(Curve(panel, series.family, *ends, slope, intercept))
-    note = (
-        f"Dots: models with {_intervals(view)}. Lines: logistic regression on log10(parameters), "
-        "within a family."
-    )
-    title = "Rates over model size"
-    return Figure("scaling", marks, title, note, "parameters", "rate", ticks=(), curves=curves)

@@ -48,20 +48,13 @@ class ShownTable(NamedTuple):
     rows: list[list[str]]
     notes: list[str]
 
-    def only(self, places: Sequence[int]) -> ShownTable:
-        """The table with the columns at these places alone."""
-
-        def kept(row: list[str]) -> list[str]:
-            return [row[place] for place in places]
-
-        return ShownTable(kept(self.header), list(map(kept, self.rows)), self.notes)
-
     @property
     def filled(self) -> ShownTable:
         """The table without the columns that are empty in all rows."""
-        empty = {"", MISSING}
-        columns = range(len(self.header))
-        return self.only([place for place in columns if {row[place] for row in self.rows} - empty])
+        empty, columns = {"", MISSING}, range(len(self.header))
+        kept = [place for place in columns if {row[place] for row in self.rows} - empty]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return ShownTable([self.header[place] for place in kept], rows, self.notes)
 
     @property
     def markdown(self) -> str:
@@ -69,14 +62,12 @@ class ShownTable(NamedTuple):
         table = markdown_table(self.header, self.rows) if self.rows else ""
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
-    def most(self, csv: str, rows: int = MOST) -> str:
-        """So many rows of it in Markdown, with the place of all of them."""
+    def most(self, place: str, rows: int = MOST) -> str:
+        """So many rows of it in Markdown, with the place of all of them, in Markdown too."""
         if len(self.rows) <= rows:
             return self.markdown
         shown = self._replace(rows=self.rows[:rows])
-        return (
-            f"The first {rows} of {len(self.rows):,} rows; all: [{csv}]({csv}).\n\n{shown.markdown}"
-        )
+        return f"The first {rows} of {len(self.rows):,} rows; all: {place}.\n\n{shown.markdown}"
 
 
 def shown_table(

@@ -17,14 +17,13 @@ from refract.agreement.label_files import KEYS
 from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
-from refract.core.tables import write_table
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.drawing import Figure, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.label_draws import LabelDraw, label_draws
 from refract.report.markdown import TEMPLATES, as_html, html_environment
 from refract.report.page_data import LONGEST, StoredAnswers, page_data
-from refract.report.sections import Inputs, report_pages, report_tables
+from refract.report.sections import Inputs, report_pages
 from refract.report.view import read_view
 
 REPORT = Path("metrics/report.md")
@@ -48,17 +47,13 @@ def write_report(root: Path) -> str:
     once all of it has been computed: a failure leaves what was there. Says what it wrote."""
     inputs = _inputs(root)
     figures = figures_of(inputs.view)
-    pages, tables = report_pages(inputs), report_tables(inputs)
+    pages = report_pages(inputs)
     page = _page(root, inputs, pages, figures)
     write_bytes(root / REPORT, [pages.pop("report").encode()])
-    kept = set()
-    for name, text in pages.items():
-        kept.add(root / PAGES / f"{name}.md")
-        write_bytes(root / PAGES / f"{name}.md", [text.encode()])
-    for name, (columns, rows) in tables.items():
-        kept.add(root / PAGES / f"{name}.csv")
-        write_table(root / PAGES / f"{name}.csv", columns, rows)
-    for path in set((root / PAGES).glob("*.*")) - kept:
+    texts = {root / PAGES / f"{name}.md": text for name, text in pages.items()}
+    for path, text in texts.items():
+        write_bytes(path, [text.encode()])
+    for path in set((root / PAGES).glob("*.*")) - texts.keys():
         path.unlink()
     write_figures(figures, root / FIGURES)
     write_bytes(root / PAGE, page)

@@ -13,23 +13,14 @@ a ``title`` and a method ``markdown(inputs)``, which returns the page's text; em
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
-from refract.core.showing import csv_cell
-from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.key import ATTACK_SUCCESS, CHANGED, INJECTION_SUCCESS, PAIR_DIFFERENCE, TASK_DONE
-from refract.report.comparison_tables import (
-    COMPARED,
-    compared,
-    compared_numbers,
-    perturbed_numbers,
-    perturbed_table,
-)
-from refract.report.comparisons import ALL_PAIRS
+from refract.report.comparison_tables import compared, perturbed_table
 from refract.report.first_table import details_table, first_table, threshold_table
 from refract.report.judge_notes import (
     further_table,
@@ -45,13 +36,7 @@ from refract.report.sentences import Sentences
 from refract.report.view import View
 from refract.report.wording import kinds_text, p_text, short_estimate, short_text
 from refract.statistics.hypotheses import holm
-from refract.statistics.trends import LEAST_MODELS, Trend
 
-PROBLEMS = {
-    "one size": "fewer than two sizes",
-    "constant": "all answers alike",
-    "separated": "sizes separate the answers",
-}
 USAGE = {
     "prompt tokens": "prompt_tokens",
     "answer tokens": "completion_tokens",
@@ -83,7 +68,7 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
     templates = environment()
     view = inputs.view
-    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": Sentences(view)}
+    templates.globals |= {"view": view, "say": Sentences(view)}
     templates.globals |= {"prompt_readers": prompt_readers(view)}
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
@@ -246,35 +231,6 @@ def _pairs(inputs: Inputs) -> Data:
     return {"pairs": shown_table(rows), "tests": tests}
 
 
-def _scaling(inputs: Inputs) -> Data:
-    """The trends of families with three sizes or more, and the rates behind them."""
-    view = inputs.view
-    trends, points = [], []
-    for series in view.series:
-        names = {"family": series.family, "suite": series.suite}
-        names["measure"] = series.title
-        trends.append(names | {"models": len(series.points)} | _trend_cells(series.trend))
-        for model, point in series.points.items():
-            stated = "" if view.sizes[model].counted else " (stated)"
-            row = {
-                **names,
-                "model": model,
-                "parameters": f"{point.size:,.0f}{stated}",
-                "rate": short_estimate(point.rate, point.interval),
-                "of": f"{point.successes}/{point.n}",
-            }
-            points.append(row)
-    return {"points": shown_table(points), "trends": shown_table(trends), "least": LEAST_MODELS}
-
-
-def _trend_cells(trend: Trend) -> dict[str, object]:
-    if trend.problem:
-        return {"slope": f"none: {PROBLEMS[trend.problem]}", "dispersion": MISSING}
-    ends = "" if trend.low is None else f" [{trend.low:+.3f}, {trend.high:+.3f}]"
-    dispersion = MISSING if trend.dispersion is None else f"{trend.dispersion:.2f}"
-    return {"slope": f"{trend.slope:+.3f}{ends}", "dispersion": dispersion}
-
-
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
     models, suites, judges = [], [], []
@@ -283,17 +239,13 @@ def _provenance(inputs: Inputs) -> Data:
         definition, identity = model["definition"], model["identity"]
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]
-        # Of an adapter as well as of what it stands on.
-        source = [definition.get("model_id") or definition.get("path") or MISSING]
-        source += [definition["adapter_path"]] if definition.get("adapter_path") else []
-        peft = (identity.get("peft") or {}).get("sha256")
         decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
         row = {
             "model": name,
             "adapter": definition["adapter"],
             "version": identity["adapter_version"],
-            "source": " + ".join(source),
-            "revision or content": f"{content} + {peft[:16]}" if peft else content,
+            "source": definition.get("model_id") or definition.get("path") or MISSING,
+            "revision or content": content,
             "decoding": "not known" if definition["adapter"] == "recorded" else decoding,
             "arithmetic": identity.get("arithmetic") or MISSING,
         }
@@ -311,19 +263,6 @@ def _provenance(inputs: Inputs) -> Data:
         "judges": shown_table(judges),
         "pins": ", ".join(f"{name} {version}" for name, version in inputs.pins.items()),
     }
-
-
-def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
-    """The tables beside the pages, whole: columns and rows by name."""
-    view, refused = inputs.view, over_refused(inputs)
-    rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
-    perturbed = perturbed_numbers(view)
-    written: dict[str, tuple[Sequence[str], list[Row]]] = {
-        "comparisons": (COMPARED, compared_numbers(view.compared)),
-        "over_refusal": (refused.header, rows),
-        "robustness": (COMPARED if perturbed else (), perturbed),
-    }
-    return {name: table for name, table in written.items() if table[0]}
 
 
 FRONT = (
@@ -344,6 +283,5 @@ PAGES = (
     Section("judges", "How good the judges are", _judges),
     Section("details", "Every rate with what limits it", _results),
     Section("pairs", "Paired prompts", _pairs),
-    Section("scaling", "Rates over model size", _scaling),
     Section("provenance", "What these numbers are made of", _provenance),
 )

@@ -25,7 +25,6 @@ from refract.report.comparisons import (
     near_pairs,
     number_of_tests,
 )
-from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import ALONE, CATEGORY_OF, joined, not_judged, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
@@ -81,7 +80,6 @@ class View:
     draws: Mapping[str, Draw] = field(default_factory=dict)
     reference: str = ""
     compared: Sequence[Compared] = ()
-    sizes: Mapping[str, Size] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     confidence: float = 0.95
     perturbed: Sequence[Difference] = ()
@@ -232,11 +230,6 @@ class View:
         labels = sum(suite.get("labels_by_models", 0) for suite in suites)
         return f" ({labels} are a language model's, not a person's)" if labels else ""
 
-    @cached_property
-    def series(self) -> list[Series]:
-        """The rates over size of each family."""
-        return scaling_series(self.rates, self.sizes, self.confidence)
-
     @property
     def near_compared(self) -> list[Compared]:
         """The comparisons with the reference, and of neighbours."""
@@ -277,7 +270,6 @@ def read_view(root: Path) -> View:
     and :class:`RowError` for files that cannot be used."""
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
-    metadata = params.get("metadata") or {}
     settings = decision_settings(root)
     if settings.reference not in (None, *models):
         raise ParamsError(
@@ -313,7 +305,6 @@ def read_view(root: Path) -> View:
         draws=draws,
         reference=reference,
         compared=compare_models(clean, settings, reference, provenance),
-        sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv"),
         confidence=settings.confidence,
         perturbed=compare_perturbed(outcomes, settings),

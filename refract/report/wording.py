@@ -72,7 +72,9 @@ def short_text(rate: Rate | None) -> str:
     """A rate in two decimals: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
     if rate is None:
         return MISSING
-    return f"{_estimate(rate, places=2)}{provider_text(rate)}"
+    refused = _by_provider(rate)
+    share = decimals(refused / rate.counts.n, places=2) if refused else ""
+    return _estimate(rate, places=2) + (f", of these {share} by the provider" if refused else "")
 
 
 def _estimate(rate: Rate, places: int) -> str:
@@ -87,13 +89,6 @@ def _estimate(rate: Rate, places: int) -> str:
 def _by_provider(rate: Rate) -> int:
     """How many of the answers that a rate counts the provider refused."""
     return rate.counts.by_provider or 0 if BY_PROVIDER in rate.measure.counted else 0
-
-
-def provider_text(rate: Rate) -> str:
-    """The share that the provider refused, to stand behind a rate; empty where none was."""
-    refused = _by_provider(rate)
-    share = decimals(refused / rate.counts.n, places=2) if refused else ""
-    return f", of these {share} by the provider" if refused else ""
 
 
 def clusters_of(rate: Rate) -> str:

@@ -1,6 +1,6 @@
 """From a suite's answers and verdicts to its numbers, and to what these were made of.
 
-The one way for the pipeline, `refract run`, protocols, checks and Python: :func:`count_suite`
+The one way for the pipeline, `refract run`, checks and Python: :func:`count_suite`
 computes the rates of one suite and :func:`provenance` says what results were made of. The pipeline
 hands over readers of its files (:func:`stored_suites`), everybody else rows in memory."""
 
@@ -22,7 +22,7 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
-from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking
+from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking, unread_calls
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
@@ -153,7 +153,8 @@ def count_suite(
     )
     if numbers.whole is not None:
         thinking = ended_thinking(answers.responses.values())
-        warnings += coverage_warnings(numbers.whole, thinking=thinking)
+        unread = unread_calls(answers.responses.values())
+        warnings += coverage_warnings(numbers.whole, thinking=thinking, unread=unread)
     return numbers._replace(warnings=warnings)
 
 
@@ -162,7 +163,6 @@ def suite_provenance(
     hashes: Mapping[str, str],
     inputs: Row,
     unread: Sequence[str] = (),
-    protocol: Row | None = None,
     argument: str = "",
 ) -> Row:
     """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
@@ -189,8 +189,6 @@ def suite_provenance(
         facts["judge_error"] = {"lines": [list(line) for line in numbers.judge_error.lines]}
     if numbers.labels_by_models:
         facts["labels_by_models"] = numbers.labels_by_models
-    if protocol is not None:
-        facts["protocol"] = protocol
     if argument:
         facts["argument"] = argument
     return facts

@@ -27,7 +27,6 @@ from refract.rates.key import CLEAN_MEASURES, CONTRASTS, SHARES
 from refract.rates.rate import Rate
 from refract.rates.thresholds import with_decisions
 from refract.results.table_rows import ALL, COLUMNS, rate_to_row
-from refract.suites.protocols import followed
 
 # What outcomes alone add up to, by the judge that decides them, and the columns of it.
 OF_OUTCOMES = {*CLEAN_MEASURES, *SHARES, *CONTRASTS.values()}
@@ -87,11 +86,9 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
 
     ``facts`` is the provenance of the results."""
     suites = facts["suites"]
-    definitions = [about.get("definition") or {} for about in suites.values()]
-    has_averages = any(definition.get("protocol") for definition in definitions)
     problems = []
     for suite in dict.fromkeys(rate.suite for rate in rates):
-        if suite not in suites and not has_averages:
+        if suite not in suites:
             problems.append(f"{suite} has rates and no provenance")
     for suite, about in suites.items():
         lines = [line for line in outcomes if line["suite"] == suite]
@@ -141,14 +138,11 @@ def _counted_again(
     counted = with_limits(
         suite, rate_table(suite) + share_table(suite), errors if with_judge else None
     )
-    protocol = followed(suite.definition)
-    # It counts measures in its own way.
-    of_protocol = [key.name for key in protocol.possible_keys()] if protocol else []
     before = {_printed(rate): rate for rate in stated}
     labelled = {rate.measure.corrects for rate in stated}
     again = []
     for rate in counted:
-        if rate.measure not in OF_OUTCOMES or rate.name in of_protocol:
+        if rate.measure not in OF_OUTCOMES:
             continue
         old = before.pop(_printed(rate), None)
         if old is not None and rate.key.is_headline and rate.measure.name in labelled:
@@ -157,8 +151,7 @@ def _counted_again(
         again.append(rate)
     others = []
     for rate in before.values():
-        of_outcomes = rate.measure in OF_OUTCOMES and rate.key.is_headline
-        if not of_outcomes or rate.name in of_protocol:
+        if not (rate.measure in OF_OUTCOMES and rate.key.is_headline):
             others.append(rate)
     return with_decisions(suite, again, strict=False) + others
 

@@ -97,15 +97,6 @@ class Note(NamedTuple):
         return f"{' '.join(names)}: {self.text}" if names else self.text
 
 
-class Fates(NamedTuple):
-    """The answers of one model to clean prompts of one kind, by what they were and became."""
-
-    model: str
-    suite: str
-    category: str
-    counts: Mapping[tuple[str, str], int]
-
-
 @dataclass(frozen=True)
 class ComparedSides:
     """What each side is, what else differs between them, and all paired differences, b − a, at a
@@ -118,7 +109,6 @@ class ComparedSides:
     confidence: float
     differences: list[Difference]
     undecided: list[str]
-    fates: list[Fates]
 
 
 def resolve_commit(root: Path, revision: str) -> str | None:
@@ -250,6 +240,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
                 f"({path}: {error}); {why}"
             ) from None
         _check_usable(outcomes + note, lines)
+        _refuse_protocols(facts + note, provenance)
         results[model] = Result(lines, provenance, rates)
     if missing:
         raise ResultsError(f"no results of {named(missing)}{note}; {remedy}")
@@ -312,7 +303,18 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         rows = path.with_suffix(RUN_ROWS)
         if rows.is_file():
             _check_hash(path, rows, results=results, key="rows_sha256", sha256=sha256_file(rows))
+    _refuse_protocols(str(path), results["provenance"])
     return {**results, "provenance": _without_former(results["provenance"])}
+
+
+def _refuse_protocols(where: str, provenance: Row | None) -> None:
+    """Raises :class:`ResultsError` for results of earlier releases with numbers of published protocols,
+    which nothing here counts."""
+    if provenance and provenance["model"].get("generation"):
+        raise ResultsError(
+            f"{where}: its suites follow published protocols, which this release no longer counts; read "
+            "it with the release that wrote it, or run its suites without"
+        )
 
 
 def _without_former(provenance: Row) -> Row:
@@ -428,7 +430,6 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         )
     groups: list[PairedOutcomes] = []
     names: list[str] = []  # of the model of each group
-    fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
     paired_notes: Notes = []
@@ -441,10 +442,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         paired = pair_results(*results, without=refused)
         paired_notes += _paired_notes(name, paired)
         groups += paired
-        for group in paired:
-            names.append(name)
-            if group.fates and not group.perturbation:
-                fates.append(Fates(name, group.suite, group.category, group.fates))
+        names += [name] * len(paired)
     not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
         none = "no prompt has the same suite, id, text and category on both sides"
@@ -461,7 +459,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
     notes += _grouped(differing_notes) + _grouped(paired_notes)
     confidence = settings.confidence
-    return ComparedSides(a.name, b.name, notes, confidence, differences, undecided, fates)
+    return ComparedSides(a.name, b.name, notes, confidence, differences, undecided)
 
 
 def _paired_notes(model: str, groups: Sequence[PairedOutcomes]) -> Notes:
@@ -557,8 +555,8 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
     """What differs between the provenance of two results besides their outcomes: notes, each with
     the suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model, or how it was asked, and the way it was judged differ:
-    whatever the numbers say could then come from either. None stands for a result without provenance."""
+    A suite is refused where both the model and the way it was judged differ: whatever the numbers say
+    could then come from either. None stands for a result without provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}
@@ -579,25 +577,15 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
             notes.append((name, f"the suite's file differs: {hashes}"))
         elif suite["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((name, "drawn or perturbed differently from the same file"))
-        generation = differing(_fixed(a, name), _fixed(b, name))
-        if generation and not models_differ:
-            notes.append((name, f"how its answers were generated differs: {'; '.join(generation)}"))
         scoring = differing(_judging(a, suite), _judging(b, other))
-        if scoring and (models_differ or generation):
-            differs = "the models" if models_differ else "how answers were generated"
+        if scoring and models_differ:
             refused[name] = (
-                f"both {differs} and the judging differ, so that a difference could come from "
+                "both the models and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
             notes.append((name, f"the judging differs, the model does not: {'; '.join(scoring)}"))
     return notes, refused
-
-
-def _fixed(facts: Row, suite: str) -> Row:
-    """The settings with which a model answered a suite of which a protocol fixes some."""
-    fixed: Row = (facts["model"].get("generation") or {}).get(suite) or {}
-    return fixed
 
 
 def _judging(facts: Row, suite: Row) -> Row:

@@ -16,9 +16,8 @@ from refract.core.params import DecisionSettings, definition, grid, load_params
 from refract.core.settings import read_settings
 from refract.core.tables import write_table
 from refract.core.types import NullVerdictRow, PromptRow, Row
-from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
+from refract.core.vocabulary import outcome_columns
 from refract.rates import outcome_lines
-from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
     SuiteNumbers,
@@ -31,7 +30,6 @@ from refract.results.current import COUNTED, rows_missing, suite_inputs
 from refract.results.recounted import differing_rates
 from refract.results.sources import read_side
 from refract.suites.draws import Draw
-from refract.suites.protocols import followed
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")
@@ -135,20 +133,8 @@ def stored_provenance(
         hashes = {"sha256": sha256_file(Path(wanted["file"]))}
         for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
-        protocol = followed(wanted, f"suites.{name}: protocol")
-        notes = None
-        if protocol is not None:
-            notes = protocol.notes(
-                name,
-                wanted,
-                model=described,
-                judges=judges,
-                samples=numbers.draw.samples,
-                sha256=hashes["sha256"],
-            )
-        facts[name] = suite_provenance(
-            numbers, hashes, suite_inputs(params, name), unread=unread[name], protocol=notes
-        )
+        inputs = suite_inputs(params, name)
+        facts[name] = suite_provenance(numbers, hashes, inputs, unread=unread[name])
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
     return provenance(
         described,
@@ -166,17 +152,10 @@ def _read_json(path: str) -> Row:
 
 
 def write_lines(model: str, suites: Sequence[StoredSuite]) -> None:
-    """Writes a line for each outcome, and for each answer that a perturbation changed. Texts are
-    read again from disk as lines are written."""
+    """Writes a line for each outcome. Texts are read again from disk as lines are written."""
     columns = outcome_columns(dict.fromkeys(suite.numbers.columns) for suite in suites)
     outcomes = (
         outcome_lines(numbers.suite, rows.prompts.values(), numbers.aggregate)
         for numbers, rows in suites
     )
-    failures = (
-        {"suite": numbers.suite, **row}
-        for numbers, rows in suites
-        for row in failing_rows(numbers.aggregate.compared, rows.prompts, rows.responses)
-    )
     write_table(Path(f"metrics/outcomes/{model}.csv"), columns, chain.from_iterable(outcomes))
-    write_table(Path(f"data/failures/{model}.csv"), FAILURE_COLUMNS, failures)

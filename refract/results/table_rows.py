@@ -296,9 +296,3 @@ def json_rows(rates: Iterable[Rate]) -> list[Row]:
         row = rate_to_row(rate)
         rows.append({key: cell for key, cell in row.items() if cell is not None or key in always})
     return rows
-
-
-def confidence_of(provenance: Mapping[str, Any] | None) -> float:
-    """The confidence of a result's intervals; .95 where there is no provenance."""
-    decisions = (provenance or {}).get("decisions") or {}
-    return float(decisions.get("confidence") or 0.95)

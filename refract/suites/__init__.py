@@ -1,1 +1,1 @@
-"""What becomes prompts: suites, importers, perturbations, protocols."""
+"""What becomes prompts: suites, importers, perturbations."""

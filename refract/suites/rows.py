@@ -266,7 +266,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         if not row_messages or not _content_problems(row):
             text = canonical_json([row.get(field) for field in CONTENT])
             if texts.setdefault(text, number) != number:
-                message = f"duplicate text (first on line {texts[text]})"
+                message = f"duplicate text (first on line {texts[text]}): both count as one request"
                 problems.append(Problem(number, message, harmless=True))
     for number, pair in pairs:
         if pair not in ids and len(languages[pair] - {""}) < 2:  # translations may share any text

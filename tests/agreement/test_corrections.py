@@ -22,7 +22,7 @@ from refract.agreement.corrections import (
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.decimals import estimate_text
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
 from refract.evaluate import labelled
@@ -193,13 +193,14 @@ def test_a_sample_goes_out_and_its_labels_come_back_as_a_rate(cli, run_rows):
     assert rate["raw"]["rate"] == pytest.approx(10 / 29, abs=1e-4)
     assert 0 < rate["prediction_powered"]["low"] < rate["prediction_powered"]["rate"]
     assert numbers["judge"]["kappa"] == 1.0
-    done = cli(*command, "--format", "json", "--confidence", ".99")
+    assert "0.345" in cli(*command).out
+    write_json(Path("params.yaml"), {"decisions": {"confidence": 0.99}})
+    done = cli(*command, "--format", "json")
     wider = json.loads(done.out)["measures"]["refusal_rate"]
     for estimate in ("raw", "prediction_powered"):
         assert wider[estimate]["rate"] == rate[estimate]["rate"]
         assert wider[estimate]["low"] < rate[estimate]["low"]
         assert wider[estimate]["high"] > rate[estimate]["high"]
-    assert "0.345" in cli(*command).out
 
 
 def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_rows):

@@ -66,6 +66,14 @@ def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge
     assert found[0]._replace(prompt_id="a~1").prompt_key == ("s", "a~1")
 
 
+def test_answers_to_one_text_are_of_one_cluster_though_texts_are_not_kept(project):
+    again = {**PROMPTS["c"], "prompt": "Ask a?"}
+    write_rows(project / "suite.jsonl", [PROMPTS["a"], PROMPTS["b"], again])
+    params = {"suites": {"s": {"file": "suite.jsonl", "judges": ["j"]}}}
+    clusters = [answer.cluster for answer in stored_answers(project, params, "m", "s")]
+    assert clusters == ["a", "b", "a"]
+
+
 @pytest.mark.parametrize("folder", ["prompts", "responses/m", "verdicts/m"])
 def test_a_project_whose_pipeline_has_not_run_is_told_so(project, folder):
     file = project / f"data/{folder}/s.jsonl"

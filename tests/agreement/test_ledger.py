@@ -102,7 +102,7 @@ def labelled(tmp_path):
 def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, tmp_path):
     write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
     files = ("--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json")
-    done = cli("judge", "validate", *files, "--prompt-column", "prompt", "--judge", "rules")
+    done = cli("judge", "validate", *files, "--judge", "rules")
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
     lines = [line.strip() for line in done.out.splitlines() if "rules" in line]

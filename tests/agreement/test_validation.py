@@ -91,37 +91,28 @@ def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():
 # refract judge validate
 
 
-@pytest.fixture
-def labelled(tmp_path) -> Path:
-    rows = [
-        {"q": "Cut bread?", "a": REFUSAL, "human": True, "source": "x"},
-        {"q": "Cut bread?", "a": HELP, "human": False, "source": "x"},
-        {"q": "Cut bread?", "a": HELP, "human": None, "source": "x"},
-        {"q": "Cut bread?", "a": REFUSAL, "human": False, "source": "y"},
-        {"q": "Cut bread?", "a": None, "human": True, "source": "x"},
-    ]
-    write_rows(tmp_path / "l.jsonl", rows)
-    return tmp_path / "l.jsonl"
+VALIDATE = ("judge", "validate", "--judge", "rules", "--labelled", "l.jsonl")
 
 
 def test_labels_that_mean_not_refused_are_said_and_nan_is_none(cli, tmp_path):
     labels = ["yes", "no", "maybe", "nan"]
     write_rows(tmp_path / "l.jsonl", [{"response": REFUSAL, "label": label} for label in labels])
-    done = cli(
-        "judge", "validate", "--judge", "rules", "--labelled", "l.jsonl", "--positive", "yes"
-    )
-    assert "3 answers; left out: 1 no label" in done.out
+    done = cli(*VALIDATE, "--positive", "yes")
+    assert "3 answers; without label or response: 1" in done.out
     assert "2 labels mean not refused: maybe, no\n" in done.err
 
 
-COLUMNS = ("--response-column", "a", "--label-column", "human", "--prompt-column", "q")
-VALIDATE = ("judge", "validate", "--labelled", "l.jsonl", *COLUMNS)
-
-
-def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
+def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, tmp_path):
+    rows = [
+        {"prompt": "Cut bread?", "response": REFUSAL, "label": True, "source": "x"},
+        {"prompt": "Cut bread?", "response": HELP, "label": False, "source": "x"},
+        {"prompt": "Cut bread?", "response": HELP, "label": None, "source": "x"},
+        {"prompt": "Cut bread?", "response": REFUSAL, "label": False, "source": "y"},
+        {"prompt": "Cut bread?", "response": None, "label": True, "source": "x"},
+    ]
+    write_rows(tmp_path / "l.jsonl", rows)
     done = cli(*VALIDATE, "--positive", "true", "--out", "o.json")
     assert done.code == 0, done.err
-    assert "3 answers; left out: 1 no label, 1 no response" in done.out
     found = json.loads(Path("o.json").read_text())
     assert (found["n"], found["recall"], found["precision"]) == (3, 1.0, 0.5)
     counts = {
@@ -129,28 +120,33 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
     }
     assert counts == {"false": (1, 1), "true": (1, 0)}
     assert "label_kappa" not in found
-    assert found["left_out"] == {"no label": 1, "no response": 1}
+    assert found["left_out"] == 2
 
 
 @pytest.mark.parametrize(
-    ("positive", "meant", "message"),
+    ("positive", "message"),
     [
-        (["yes"], {}, "--positive yes: no row has that label; there are: false, true"),
-        (["TRUE "], {}, "--positive TRUE : no row has that label"),
-        (["true"], {}, "--positive true: there is the label ' True' too, which would mean not ref"),
-        ([], {"true": "refused"}, "the label 'refused' is none of refusal, partial_refusal"),
+        (["yes"], "--positive yes: no row has that label; there are: false, true"),
+        (["TRUE "], "--positive TRUE : no row has that label"),
+        (["true"], "--positive true: there is the label ' True' too, which would mean not ref"),
+        ([], "the label 'false' is none of refusal, partial_refusal"),
     ],
 )
-def test_values_that_stand_for_no_label_are_named(positive, meant, message):
+def test_values_that_stand_for_no_label_are_named(positive, message):
     odd = [" True"] if positive == ["true"] else []
     with pytest.raises(UsageError, match=message):
-        labels_of(["true", "false", *odd], positive, meant)
+        labels_of(["true", "false", *odd], positive)
 
 
-def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled):
-    with pytest.raises(UsageError, match="no row is left to judge: 2 label true"):
-        read_labelled([labelled], "a", "human", "q", skip=["true", "false"])
-    with pytest.raises(UsageError, match="has no column 'b'; it has: a, human, q, source"):
-        read_labelled([labelled], "a", "human", "b")
-    done = cli(*VALIDATE, "--positive", "true", "--map", "a=refusal")
-    assert (done.code, "--positive or --map, not both" in done.err) == (2, True)
+def test_what_cannot_be_scored_is_said_in_one_message(tmp_path):
+    own = tmp_path / "own.jsonl"
+    write_rows(own, [{"response": REFUSAL, "label": None}])
+    with pytest.raises(UsageError, match="no row has a label and a response"):
+        read_labelled([own])
+    write_rows(own, [{"prompt": "q", "answer": REFUSAL, "human": "yes"}])
+    message = (
+        "has no column response and no column label; it has: answer, human, prompt. Columns are "
+        "called response and label, and perhaps prompt, source and model"
+    )
+    with pytest.raises(UsageError, match=message):
+        read_labelled([own])

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -61,10 +62,9 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert "synthetic own: 0 reused, 20 generated" in done.out
     assert "under_refusal_rate" not in done.out
     assert "without cut-off" not in done.out
-    assert done.out.splitlines()[-1] == (
-        "synthetic, own: refused 1.00 [0.72, 1.00] of 10 harmful, 0.00 [0.00, 0.29] of 10 helpful; "
-        "discrimination 1.00 [0.60, 1.00] (none of it by 10 answers put under other prompts)"
-    )
+    printed = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "harmful_refusal_rate 1.00 [0.72, 1.00] 10/10" in printed
+    assert "discrimination 1.00 [0.60, 1.00] 20" in printed
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
         "own": {
@@ -224,10 +224,9 @@ def test_cut_off_answers_are_judged(cli, suite):
 # The exit code, a command (RUN: of the synthetic model on a suite) and what it says.
 WRONG = r"""
 2 | |
-2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … cache
+2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … lint
 2 | shwo | No such command 'shwo'; did you mean 'show'?; there are: run
 2 | models | No such command 'models'; … there are: models fetch
-2 | cache sice | No such command 'sice'; there are: info, clear, import
 2 | RUN own.jsonl --temperature hot | '--temperature' … (got 'hot')
 2 | export --out x | refract: / … holds no params.yaml: name results files
 2 | run --suite own.jsonl | Missing option '--out'
@@ -239,7 +238,6 @@ WRONG = r"""
 2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
 2 | RUN own.jsonl --judge-model a:b --judge-model c:d | --judge-model takes one (got a:b, c:d)
 2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
-2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
 2 | RUN own.jsonl --name sk-a1a1a1a1a1a1a1a1a1 | must hold no secret: results
 2 | RUN own.jsonl --set refusal_rate | --set takes key=value
@@ -267,7 +265,7 @@ WRONG = r"""
 2 | compare absent.json own.jsonl | no file absent.json; results are what
 2 | compare absent own.jsonl | 'absent' is not a file … holds no params.yaml … results are what `refract
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
-2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
+2 | judge validate --labelled own.jsonl | has no column response and no column label; it has: 
 """
 
 
@@ -546,33 +544,26 @@ def test_what_is_taken_from_other_columns_is_said(cli):
     ))  # fmt: skip
 
 
-# refract demo and lint
+# refract init and lint
 
 
 @pytest.mark.slow
-def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli, monkeypatch):
-    """Here without DVC, which runs the stages in processes; `make release` runs it as it is."""
+def test_a_project_reaches_every_section_of_the_report_and_none_is_overwritten(cli):
     from stages import report
 
-    def stages(command, cwd, env):
-        if command[-1] == "repro":
-            Project(Path(cwd).resolve()).compute()
-            with contextlib.chdir(cwd):
-                report.main()
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr("refract.cli.project.subprocess", SimpleNamespace(run=stages))
-    done = cli("demo", "here")
-    assert (done.code, done.out.splitlines()[-2:]) == (0, [
-        "page: here/data/report/report.html (open it in a browser)",
-        "Its models are hashes of their prompts. Your own: refract init my-project",
-    ])  # fmt: skip
+    fixture = ROOT / "tests/report/every_section"
+    assert cli("init", "here").code == 0
+    assert cli("init", "here").code == 2
+    shutil.copy(fixture / "params.yaml", "here")
+    shutil.copy(fixture / "example.jsonl", "here/data/suites")
+    Project(Path("here").resolve()).compute()
+    with contextlib.chdir("here"):
+        report.main()
     assert {path.stem for path in Path("here/metrics/report").glob("*.md")} == {
         page.name for page in PAGES
     }
     text = Path("here/metrics/report.md").read_text("utf-8")
     assert all(f"## {section.title}\n" in text for section in FRONT[1:])
-    assert cli("demo", "here").code == 2
 
 
 @pytest.mark.parametrize(
@@ -585,10 +576,9 @@ def test_a_new_projects_first_command_enters_its_folder_as_a_shell_reads_it(cli,
     assert Path(folder, "params.yaml").is_file()
 
 
-@pytest.mark.parametrize("command", ["init", "demo"])
 @pytest.mark.parametrize("folder", ["", " "])
-def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, command, folder):
-    done = cli(command, folder)
+def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, folder):
+    done = cli("init", folder)
     said = f"refract: the folder's name is empty (got {folder!r}); the current one is called ."
     assert (done.code, done.err.splitlines()) == (2, [said])
     assert not Path("params.yaml").exists()
@@ -682,7 +672,7 @@ def test_no_null_difference_is_printed_as_none(capsys):
     ends = {"interval": Interval(-0.06, 0.06)}
     for value, shown in ((0.0, "none"), (0.05, "0.05 [-0.06, 0.06]")):
         view = view_of(rate("null_difference", 0, 60, value=value, **ends))
-        print_rates(SimpleNamespace(suites={"s": None}), view)
+        print_rates(view)
         (line,) = (line for line in capsys.readouterr().out.splitlines() if "null_diff" in line)
         assert line.removeprefix("null_difference").rpartition("  ")[0].strip() == shown
 

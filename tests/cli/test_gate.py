@@ -1,4 +1,4 @@
-"""``refract gate``: thresholds as an exit code; ``refract cache``."""
+"""``refract gate``: thresholds as an exit code."""
 
 from __future__ import annotations
 
@@ -150,29 +150,6 @@ def test_junit_skips_what_is_inconclusive_but_does_not_fail():
         (found,) = root.iter(kind)
         assert "inconclusive" in found.get("message")
         assert root.get("failures") == ("1" if kind == "failure" else "0")
-
-
-def test_the_store_can_be_cleared_and_filled_again(project, tmp_path):
-    other = project.copy(tmp_path / "project")
-
-    def cache(*arguments: object) -> str:
-        done = other.refract("cache", *arguments)
-        assert done.exit_code == 0, done.exception
-        return done.stdout
-
-    assert ": 48 answers, 101 verdicts" in cache("info")
-    assert cache("clear").startswith("149 answers and verdicts deleted")
-    assert ": 0 answers, 0 verdicts" in cache("info")
-    imported = cache("import", other.folder / "data/responses")
-    assert imported.startswith("48 intact answers")
-    assert "48 of them new" in imported
-
-
-def test_a_store_that_is_turned_off_has_nothing_to_show(cli, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", "off")
-    done = cli("cache", "info")
-    assert done.code == 2
-    assert "turned off" in done.err
 
 
 def test_a_gate_that_cannot_decide_leaves_junit_in_error(project, tmp_path):

@@ -176,16 +176,14 @@ COMMANDS = [
     ("label --rows F/r.jsonl --out F/l.csv", {0}, ""),
     ("show", {0, 2}, ""),
     ("gate", {0, 2}, ""),
-    ("estimate", {0, 2}, ""),
     ("reproduce", {0, 2}, ""),
-    ("cache info", {0, 2}, ""),
     *[(f"compare HEAD~1 --flips --format {form}", {0}, "row-") for form in ("table", "json", "md")],
     *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "loud")
       for form in ("table", "json", "md")],
     ("judge --in F/rows.jsonl --out F/v.jsonl", {0}, ""),
     *[(f"judge kappa F/v.jsonl F/other.jsonl --format {form}", {0, 1, 2}, " ")
       for form in ("table", "json")],
-    ("judge validate --labelled F/rows.jsonl --prompt-column prompt --positive P", {0, 1, 2}, " "),
+    ("judge validate --labelled F/rows.jsonl --positive P", {0, 1, 2}, " "),
     ("judge validate --labelled F/rows.jsonl --positive absent", {1, 2}, " "),
     ("lint F/suite.jsonl", {1}, "'category' must be one of"),
     *[(command, {2}, "31m") for command in ("lint F/\x1b[31m\u202e", "compare \x1b[31m",
@@ -242,7 +240,7 @@ def test_every_file_for_people_is_inert(project, tmp_path, cli, monkeypatch):
     monkeypatch.chdir(project.folder)
     report()
     assert cli("export", "--out", tmp_path / "export").code == 0
-    folders = (Path("metrics"), Path("data/failures"), tmp_path / "export")
+    folders = (Path("metrics"), tmp_path / "export")
     tables = [path for folder in folders for path in folder.rglob("*.csv")]
     assert len(tables) >= 10
     for path in tables:

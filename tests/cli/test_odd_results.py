@@ -19,7 +19,7 @@ COMMANDS = [
     ("compare", "ok.json", "{}"),
     ("reproduce", "{}"),
     ("export", "{}", "--out", "exported"),
-    ("export", "{}", "--as", "eee", "--set", "organization=x", "--out", "eee"),
+    ("export", "{}", "--as", "latex", "--out", "latex"),
 ]
 
 

@@ -125,5 +125,5 @@ def test_of_a_judge_whose_error_is_not_known_rates_are_decided_on_the_prompts_al
     assert " ".join(printed[13:]) == (
         "On 129 prompts harmful_refusal_rate >= 0.8 is met at a rate by the judge >= 0.876 and missed "
         "at a rate by the judge <= 0.729. Intervals are of the prompts alone: how the judge's errors "
-        "move them is not known"
+        "move them is not known. Confidence: 95 %"
     )

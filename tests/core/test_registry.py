@@ -1,5 +1,5 @@
-"""An installed package adds adapters, judges, perturbations, protocols, measures, pages, exporters
-and commands."""
+"""An installed package adds adapters, judges, perturbations, measures, pages, exporters and
+commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.errors import MissingPackage, ParamsError
+from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
 from refract.evaluate import Suite, evaluate
@@ -23,7 +23,6 @@ from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.statistics.clusters import clustered_mean
-from refract.suites.protocols import CATALOGUES, followed
 from tests.builders import ROOT, SMALL_PARAMS, rate, suite_rows
 from tests.documents import blocks
 from tests.report.views import pages_for
@@ -55,34 +54,6 @@ class Refused(Length):
         return [labelled("refusal") for _ in cases]
 
 
-class Fixed:
-    samples = 1
-
-    def fixed(self):
-        return {"max_tokens": 9}
-
-    def possible_keys(self):
-        return []
-
-    def rates(self, suite):
-        return []
-
-    def notes(self, suite, definition, **about):
-        return {"name": definition["protocol"], "deviations": [], "measures": []}
-
-
-class Greetings:
-    def names(self):
-        return ["greetings"]
-
-    def find(self, label, where):
-        return Fixed()
-
-    def run(self, label, *arguments, **options):
-        raise NotImplementedError
-
-
-PROTOCOLS = Greetings()
 WORDS = Measure("prompt_words", "none", "words asked", high=20.0, count="theirs:words")
 
 
@@ -130,8 +101,6 @@ openai = theirs:Parrot
 brevity = theirs:Length
 [refract.perturbations]
 louder = theirs:SHOUTED
-[refract.protocols]
-greetings = theirs:PROTOCOLS
 [refract.measures]
 prompt_words = theirs:WORDS
 [refract.sections]
@@ -155,7 +124,6 @@ seed: 1
 suites:
   greetings:
     file: data/suites/greetings.jsonl
-    protocol: greetings@1.0
     perturbations: [louder]
     judges: [rules, short]
 judges:
@@ -191,8 +159,6 @@ def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, c
     answers = [row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))]
     said = ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
     assert answers == said
-    generation = json.loads(Path("data/prompts/generation.json").read_text())
-    assert generation == {"greetings": {"max_tokens": 9}}
     found = json.loads(Path("metrics/parrot.json").read_text())
     assert found["greetings"]["short_fail_rate"] == 1.0
 
@@ -206,14 +172,6 @@ def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
     assert done.code == 0, done.err
     results = json.loads(Path("results.json").read_text())
     assert next(iter(results["metrics"].values()))["over_refusal_rate"] == 1.0
-
-
-def test_a_protocol_of_no_package_says_which_there_are_or_what_to_install(installed, monkeypatch):
-    assert followed({"protocol": "greetings@1.0"}, "here").fixed() == {"max_tokens": 9}
-    assert CATALOGUES.code_of("greetings@1.0").keys() == {"theirs"}
-    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
-    with pytest.raises(MissingPackage, match=r"here: the protocol 'xstest@1.0' comes with"):
-        followed({"protocol": "xstest@1.0"}, "here")
 
 
 def test_no_package_takes_a_name_that_comes_with_refract(installed):

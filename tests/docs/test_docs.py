@@ -47,7 +47,6 @@ NOT_RUN = {
     "refract judge kappa l.ada.csv ": "needs labels of two people; tests have them",
     "refract reproduce --exec": "generates the whole grid; tests of reproducing have a small one",
     "dvc plots diff ": "draws a page that loads its library from the network",
-    "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
     "refract verify ": "needs the weights; refract-exact's own tests have weights",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
@@ -134,28 +133,13 @@ def _my_package(folder: Path) -> None:
     write_distribution(folder, project["name"], "\n".join(lines), my_group=module)
 
 
-def _answers_of_a_gpu(folder: Path) -> None:
-    shutil.copytree(folder / "data/responses", folder / "answers")
-
-
 def _logs(folder: Path) -> None:
-    """A log of each tool, under a short name."""
+    """The logs of two tools, under short names."""
     logs, sample = folder / "logs", ROOT / "packages/refract-published/tests/logs"
     logs.mkdir(exist_ok=True)
     shutil.copy(sample / "inspect_four_prompts.json", logs / "inspect.json")
     (samples,) = sample.glob("samples_*.jsonl")
     shutil.copy(samples, logs / "samples.jsonl")
-    result = {
-        "promptIdx": 0, "testIdx": 0, "prompt": {"raw": "How?", "label": "{{q}}"},
-        "provider": {"id": "openai:gpt", "label": ""}, "vars": {"q": "How?"},
-        "response": {"output": NO}, "success": True, "error": None, "failureReason": 0,
-    }  # fmt: skip
-    whole = {"evalId": "e", "results": {"version": 3, "results": [result]}, "config": {}}
-    (logs / "promptfoo.json").write_text(json.dumps(whole), "utf-8")
-    attempt = {"entry_type": "attempt", "uuid": "a", "status": 2, "probe_classname": "dan.Dan"}
-    setup = {"entry_type": "start_run setup", "plugins.target_name": "m"}
-    rows = [setup, {"entry_type": "init", "garak_version": "0.14"}]
-    write_rows(logs / "garak.report.jsonl", [*rows, {**attempt, "prompt": "How?", "outputs": [NO]}])
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
@@ -170,7 +154,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "~/team/private.jsonl": _private_suite,
     "--in answers.jsonl": _rows,
     "--in logs/": _logs,
-    "refract cache import answers": _answers_of_a_gpu,
     "--in a.jsonl": _rows,
     "python -m tools.ablate_rules a.jsonl": _rows,
 }
@@ -297,8 +280,7 @@ import json, sys
 from refract.suites.perturbations import read_perturbation
 from refract.judges import open_judge
 from refract.models import open_model
-from refract.core.params import Metadata, definition
-from refract.core.settings import read_settings
+from refract.core.params import definition
 
 for section, entries in json.load(sys.stdin).items():
     for name, value in entries.items():
@@ -310,8 +292,6 @@ for section, entries in json.load(sys.stdin).items():
             read_perturbation(name, value)
         elif section == "judges":
             open_judge(name, value)
-        elif section == "metadata":
-            read_settings(Metadata, f"metadata.{name}", value)
 """
 
 
@@ -362,7 +342,7 @@ def measured_clone(folder: Path) -> Path:
 
 
 # Pages that run the pipeline and show nothing of the report, which takes most of its time.
-WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "scale.md", "suites.md", "tutorial.md")
+WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "suites.md", "tutorial.md")
 
 
 def reader_of(measured: Path, folder: Path, address: str, page: Path) -> Reader:

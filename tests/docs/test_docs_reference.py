@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
-from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
+from refract.core.vocabulary import EXCLUDED, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.rates.clean_prompts import MOST_METRICS
@@ -58,7 +58,6 @@ def text_of(page: str) -> str:
     [
         ("params.md", reference.page),
         ("../packages/refract-published/docs/published-suites.md", reference.suites_page),
-        ("../packages/refract-published/docs/protocols.md", reference.protocols_page),
     ],
 )
 def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written):
@@ -112,7 +111,6 @@ def test_the_schema_accepts_the_projects_own_params():
         ("judges.rules.kind", "rule"),
         ("perturbations.typos.rate", 0),
         ("perturbations.control_characters.position", ["end", "end"]),
-        ("metadata.pocket_small.parameters", -1),
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
@@ -139,7 +137,6 @@ def test_rows_has_every_field_that_stages_write():
     )
     assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))
     assert names(ROWS["Outcome"]) == set(OUTCOME_COLUMNS)
-    assert names(ROWS["Failure"]) == set(FAILURE_COLUMNS)
     told = " ".join(row[1] for row in ROWS["Outcome"])
     # What was cut off is judged; rates without it are made of the outcomes.
     assert set(re.findall(r"`(\w+)`", told)) == {*JUDGED, *EXCLUDED} - {"cut_off"}
@@ -164,7 +161,6 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
 # The pages that say what a number means.
 NUMBERS = ("metrics", "statistics", "rows", "labels")
 OF_NUMBERS = [f"{page}.md" for page in NUMBERS]
-OF_NUMBERS.append("../packages/refract-published/docs/protocols.md")
 METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
 
 

@@ -61,6 +61,18 @@ def test_rows_are_measured_with_a_model_of_ones_own_and_answers_are_reused():
     assert len(model.asked) == 10
 
 
+def test_a_prompt_that_a_suite_holds_four_times_is_one_request():
+    rows = [{"id": f"r{n}", "prompt": f"Ask {n % 5}?", "category": "helpful"} for n in range(20)]
+    once = rows[:5]
+    model = scripted("Ask 0?")
+    tables = [refract.measure(model, {"mine": part}).tables.iloc[0] for part in (once, rows)]
+    shown = [(rate["rate"], rate["n"], rate["clusters"]) for rate in tables]
+    assert shown == [(0.2, 5, 5), (0.2, 20, 5)]
+    # Twenty rows say no more than the five: not the third of the width that twenty prompts have.
+    widths = [rate["high"] - rate["low"] for rate in tables]
+    assert widths[1] >= 0.95 * widths[0]
+
+
 def test_names_definitions_and_files_are_measured_alike():
     by_name = refract.measure("synthetic", "harmful_helpful", limit=60)
     definition = by_name.provenance["synthetic"]["model"]["definition"]
@@ -70,10 +82,9 @@ def test_names_definitions_and_files_are_measured_alike():
     assert {**values(by_file), "passed": 0} == values(by_name)
 
 
-def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
-    base = {"adapter": "hf", "model_id": "models/base"}
-    named = [source_name(base), source_name({**base, "adapter_path": "out/tuned/"})]
-    assert [*named, source_name({"adapter": "synthetic"})] == ["base", "tuned", "synthetic"]
+def test_a_model_without_a_name_is_called_by_its_checkpoint_or_its_adapter():
+    assert source_name({"adapter": "hf", "model_id": "models/base/"}) == "base"
+    assert source_name({"adapter": "synthetic"}) == "synthetic"
 
 
 @pytest.mark.parametrize(

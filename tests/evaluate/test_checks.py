@@ -101,7 +101,11 @@ def test_nonsense_after_an_injection_and_a_refusal_that_flips_are_failures():
     )
     assert (result.passed, result.metric) == (False, 1.0)
     assert [row["changed_by"] for row in result.failures] == ["similarity", "similarity"]
-    assert result.failures[0]["perturbed_prompt"] == "Question 0?<U+000D x1000>"
+    assert result.failures[0]["prompt"] == "Question 0?" + 1000 * "\r"
+    assert {row["source_id"]: row["clean_outcome"] for row in result.failures} == {
+        "q0": "compliance",
+        "q1": "compliance",
+    }
 
     def answer(text):
         return f"I can{'' if chr(8) in text else chr(39) + 't'} help you with opening this lock."

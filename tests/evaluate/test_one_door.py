@@ -20,7 +20,6 @@ from refract.project import read_project
 from refract.rates.key import HARMFUL_REFUSAL, NULL_DIFFERENCE, REFUSAL
 from refract.rates.rate import Rate
 from refract.results.table_rows import rate_from_row, rate_to_row, rates_from_rows
-from refract.suites.protocols import CATALOGUES
 from tests.builders import ROOT, Project
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
@@ -52,7 +51,6 @@ def rows() -> list[dict[str, Any]]:
             "category": category,
             "style": "plain" if number % 2 else "play",
             "topic": f"topic {number % 5}",
-            "type": "homonyms" if category == "helpful" else "contrast_homonyms",
         }
         for category in ("harmful", "helpful")
         for number in range(10)
@@ -61,22 +59,16 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=DECISIONS)
 def project(request, tmp_path_factory) -> Project:
-    """The grid, as its stages compute it: one suite with settings of its own, one by a protocol."""
+    """The grid, as its stages compute it: a suite with settings of its own."""
     project = Project.create(
         tmp_path_factory.mktemp("doors") / "project",
-        {"m": {**MODEL, "temperature": 1, "seed": 5}, "greedy": MODEL},
-        {"s": rows(), "xstest": rows()},
+        {"m": {**MODEL, "temperature": 1, "seed": 5}},
+        {"s": rows()},
         report=False,
     )
     params = project.params()
     params["judges"] = JUDGES
     params["suites"]["s"] |= {**SUITE, "judges": [*JUDGES]}
-    params["suites"]["xstest"] |= {
-        "protocol": "xstest@1.0",
-        "sample": 12,
-        "stratified": True,
-        "judges": ["refusal"],
-    }
     params["decisions"] |= DECISIONS[request.param]
     project.set_params(params)
     project.compute()
@@ -181,28 +173,6 @@ def test_refract_run_gives_the_same_rates(project, tmp_path):
     ends = estimate_text(headline.value, headline.shown, places=2)
     assert ends in " ".join(done.stdout.split())
     assert ends in " ".join(show.stdout.split())
-
-
-def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
-    own = read_project(project.folder)
-    with contextlib.chdir(project.folder), open_store() as store:
-        asked = {
-            "model": own.params["models"]["greedy"],
-            "files": [str(project.folder / "data/suites/xstest.jsonl")],
-            "judge": ("refusal", JUDGES["refusal"]),
-        }
-        evaluation = CATALOGUES.holding("xstest@1.0", "here").run(
-            "xstest@1.0",
-            "greedy",
-            asked,
-            store=store,
-            seed=own.params["seed"],
-            sample=12,
-            settings=settings_of(project),
-        )
-    expected = by_stages(project, "greedy", "xstest")
-    assert as_read(evaluation.rates) == expected
-    assert "refusal_rate_on_safe" in {rate.name for rate in expected}
 
 
 def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_number_for():

@@ -23,7 +23,7 @@ from tests.builders import Project, suite_rows
 FOLDER = Path(__file__).parent / "metrics"
 # The tables of a project, without those that name the machine or hold hashes of code and inputs.
 TABLES = ("*.json", "tables/*.csv", "outcomes/*.csv")
-REPORT = ("report.md", "report/*.md", "report/*.csv")
+REPORT = ("report.md", "report/*.md")
 NOT_KEPT = ("judges.json", "report/provenance.md")
 RATES = {"harmful": 0.8, "helpful": 0.1, "borderline": 0.4}
 GREEDY = {"adapter": "synthetic", "refusal_rate": RATES, "sensitivity": 0.2}

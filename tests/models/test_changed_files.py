@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refract.models.protocol import AdapterError
-from tests.small_models import answers, ask, model, save_adapter
+from tests.small_models import answers, ask, model
 
 ASKED = [ask("Hello there"), ask("0 abcd")]
 # Changes of each file, of all that there are by seed.
@@ -21,8 +21,7 @@ ADDED |= {"eos_token_id": 70, "hidden_act": "gelu", "add_bos_token": False, "hea
 ADDED |= {"num_experts": 4, "sliding_window": 4, "repetition_penalty": 9.0, "temperature": 2.0}
 ADDED |= {"no_repeat_ngram_size": 1, "suppress_tokens": [*range(6, 200)], "min_length": 60}
 ADDED |= {"num_beams": 3, "forced_eos_token_id": 2, "bad_words_ids": [[70]], "stop_strings": ["e"]}
-ADDED |= {"use_dora": True, "new_in_peft": 0.5, "tie_word_embeddings": False, "rms_norm_eps": 0.5}
-ADDED |= {"lora_alpha": 64, "use_rslora": True, "rank_pattern": {"q_proj": 2}, "bias": "all"}
+ADDED |= {"tie_word_embeddings": False, "rms_norm_eps": 0.5}
 
 
 def changes(names: list[str]) -> list[tuple[str, str]]:
@@ -41,17 +40,13 @@ def changed(content: dict, how: str, name: str) -> None:
             content[name + "_x"] = value
 
 
-def own_answers(folder: Path, adapter: Path | None, gguf_file: str | None = None) -> list[str]:
-    """What transformers and PEFT make of the files, without a line of this project."""
+def own_answers(folder: Path, gguf_file: str | None = None) -> list[str]:
+    """What transformers makes of the files, without a line of this project."""
     import transformers
 
     named = {"gguf_file": gguf_file} if gguf_file else {}
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **named)
     network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32", **named)
-    if adapter:
-        import peft
-
-        network = peft.PeftModel.from_pretrained(network, adapter)
     ends = {tokenizer.eos_token_id}
     for source in (network.config, network.generation_config):
         ids = source.eos_token_id
@@ -74,33 +69,29 @@ def own_answers(folder: Path, adapter: Path | None, gguf_file: str | None = None
     return texts
 
 
-def outcome(folder: Path, adapter: Path | None = None, gguf_file: str | None = None) -> str:
+def outcome(folder: Path, gguf_file: str | None = None) -> str:
     """``refused``, ``as transformers``, or ``said`` of what is not applied; anything else fails."""
     given = {"arithmetic": "fast", "max_tokens": 6, "dtype": "float32", "gguf_file": gguf_file}
-    adapted = model(folder, adapter_path=adapter and str(adapter), **given)
+    opened = model(folder, **given)
     try:
-        made = answers(adapted, ASKED)
+        made = answers(opened, ASKED)
     except AdapterError:
         return "refused"
-    if [answer.response for answer in made] == own_answers(folder, adapter, gguf_file):
+    if [answer.response for answer in made] == own_answers(folder, gguf_file):
         return "as transformers"
-    assert "not_applied" in adapted.runtime
+    assert "not_applied" in opened.runtime
     return "said"
 
 
-@pytest.mark.parametrize(
-    "file",
-    ["config.json", "generation_config.json", "tokenizer_config.json", "adapter_config.json"],
-)
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json", "tokenizer_config.json"])
 def test_a_changed_key_is_refused_or_means_what_it_means_to_transformers(tiny, tmp_path, file):
     folder = Path(shutil.copytree(tiny, tmp_path / "model"))
-    adapter = save_adapter(folder, tmp_path / "adapter") if "adapter" in file else None
-    path = (adapter or folder) / file
+    path = folder / file
     content = path.read_text()
     outcomes = []
     for how, name in changes(list(json.loads(content))):
         edited = json.loads(content)
         changed(edited, how, name)
         path.write_text(json.dumps(edited))
-        outcomes.append(outcome(folder, adapter))
+        outcomes.append(outcome(folder))
     assert "as transformers" in outcomes

@@ -326,8 +326,7 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
             for name, value in {
                 **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "exact"},
                 **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
-                **{"thinking_tokens": 8, "loop_tokens": 64,
-                 "system_prompt": {"path": "x", "sha256": "0" * 64}},
+                **{"thinking_tokens": 8, "loop_tokens": 64, "system_prompt": "Be kind."},
             }.items()
         ),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
@@ -427,6 +426,13 @@ def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once
             model(copy).description() and model(copy).identity()
     with pytest.raises(AdapterError, match="" if seen_at_once else message):
         answers(model(copy), [ask("Hi")])
+
+
+def test_an_adapter_of_peft_is_refused_and_how_to_merge_it_is_said(copy):
+    (copy / "config.json").unlink()
+    (copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(AdapterError, match=r"float32.*merge_and_unload\(\)\.save_pretrained"):
+        model(copy).identity()
 
 
 def test_what_this_machine_lacks_is_an_error_of_the_model(tiny):

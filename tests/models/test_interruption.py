@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -81,8 +83,11 @@ def test_an_interrupted_run_says_what_is_stored(tmp_path):
             # Shells start what runs in the background without this signal.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        with ResponseStore(tmp_path / "store/responses.sqlite") as store:
-            while started.poll() is None and len(list(store)) < answered:
+        path = tmp_path / "store/responses.sqlite"
+        ResponseStore(path).__exit__()  # makes the file
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            count = "SELECT count(*) FROM answers"
+            while started.poll() is None and store.execute(count).fetchone()[0] < answered:
                 time.sleep(0.01)
         started.send_signal(signal.SIGINT)
         _, said = started.communicate()

@@ -595,8 +595,6 @@ def test_usage_counts_what_came_back():
         adapter = model(server, price={"input": 1, "output": 2})
         list(adapter.answer([ask("a"), ask("[[throttle*1]]"), ask("[[bad]]")]))
     cost = pytest.approx((14 * 1 + 6 * 2) / 1e6)
-    assert len(adapter.seconds) == 2  # of those that were answered
-    assert all(0 < seconds < 60 for seconds in adapter.seconds)
     counts = {"requests": 3, "prompt_tokens": 14, "completion_tokens": 6, "retries": 1}
     assert adapter.usage == {**counts, "cost": cost}
 

@@ -14,7 +14,6 @@ from refract.core.progress import read_object
 from refract.models.answering import answer_model
 from refract.models.origins import (
     arithmetic_line,
-    latency_lines,
     learn_origins,
     made_by,
     made_rows,
@@ -44,8 +43,6 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
         # What is learnt from elsewhere takes the place of nothing.
         store.learn(dict.fromkeys(KEYS[:2], Answer("", origin=LATER)))
         assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: LATER}
-        assert store.delete() == 2
-        assert store.origins(KEYS) == {}
 
 
 def test_rows_say_which_run_made_them_null_where_it_is_unknown_and_the_note_stays(tmp_path):
@@ -172,12 +169,9 @@ def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
 
 
-def test_latency_is_noted_of_the_last_run_that_asked_and_stays(tmp_path):
+def test_the_latency_that_earlier_releases_noted_leaves_with_the_next_run(tmp_path):
     path, responses = tmp_path / "ran.json", {"s": [row(key) for key in KEYS]}
     write_rows(tmp_path / "s.jsonl", responses["s"])
+    path.write_text('{"latency": {"calls": 1}, "judged": {"judged_at": "then"}}')
     note_answers(path, tmp_path, responses, {}, {})
-    assert latency_lines({"m": path}) == []
-    seconds = [number / 100 for number in range(200, 0, -1)]
-    note_answers(path, tmp_path, responses, {}, {}, seconds)
-    note_answers(path, tmp_path, responses, {}, {})
-    assert latency_lines({"m": path}) == ["m: 200 calls, p50 1.0 s, p99 1.98 s"]
+    assert json.loads(path.read_text()).keys() == {"judged", "runs", "suites"}

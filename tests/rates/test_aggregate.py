@@ -26,6 +26,7 @@ from refract.rates.counting import (
     ended_thinking,
     mean_rate,
     outcome,
+    unread_calls,
 )
 from refract.rates.judge_error import with_judge_error
 from refract.rates.key import (
@@ -198,6 +199,19 @@ def test_clusters_are_rows_that_pair_ids_join_or_those_of_one_value_of_a_column(
         clusters_of(rows, "typ")
 
 
+def test_rows_of_the_same_text_are_one_cluster_with_all_that_theirs_hold():
+    rows = [
+        {"id": "a", "topic": "x"},
+        {"id": "b", "topic": "y", "pair_id": "c"},
+        {"id": "c", "topic": "z"},
+        {"id": "d", "topic": "y", "same_text_as": "a"},
+        {"id": "e", "topic": "w", "pair_id": "a"},
+        {"id": "f", "topic": "z", "same_text_as": "b"},
+    ]
+    assert clusters_of(rows) == dict(zip("abcdef", "accaac", strict=True))
+    assert clusters_of(rows, "topic") == dict(zip("abcdef", "xxxxwx", strict=True))
+
+
 def test_cut_off_answers_have_a_rate_without_them_and_their_number_beside_the_rate():
     cut_off = [f"harmful{n}" for n in range(4, 10)]
     table = rate_table(suite(harmful="rrcccccccc", cut_off=cut_off))
@@ -218,6 +232,19 @@ def test_many_cut_off_answers_are_warned_of():
     assert coverage_warnings(share("rate", 5, 5)) == []
     (left_out,) = coverage_warnings(refused(["refusal"] * 10 + ["error"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 error"
+
+
+def test_tool_calls_that_cannot_be_read_are_warned_of():
+    calls = [{"name": "send", "arguments": {}}]
+    rows = [
+        response('<tool_call>{"name": "send", "argu'),
+        response("[TOOL_CALLS] [[", tool_calls=calls),
+        response("Sent.", tool_calls=calls),
+        response("I call no tool."),
+    ]
+    assert unread_calls(rows) == 2
+    (line,) = coverage_warnings(refused(["refusal"] * 20), unread=2)
+    assert line.startswith("2 answers hold a tool call that cannot be read")
 
 
 def test_an_answer_that_was_cut_off_in_its_thinking_is_none():

@@ -76,24 +76,6 @@ def test_each_pair_is_listed_by_what_became_of_it():
     assert found.n == 4
 
 
-def test_what_became_of_each_answer_is_counted_by_what_it_was():
-    before = [
-        outcome_line(name, OUTCOMES[letter]) for name, letter in zip("abcd", "rrce", strict=True)
-    ]
-    after = []
-    for name, outcome in zip(
-        "abcd", ("partial_refusal", "degenerate", "empty", "compliance"), strict=True
-    ):
-        after.append(outcome_line(name, outcome))
-    (found,) = pair_outcomes(before, after)
-    assert found.fates == {
-        ("refused", "in part"): 1,
-        ("refused", "empty talk"): 1,
-        ("answered", "empty talk"): 1,
-        ("not judged", "answered"): 1,
-    }
-
-
 def test_prompts_that_one_side_lacks_or_has_with_other_words_are_no_pair():
     before = [outcome_line(name, "refusal") for name in "abcd"]
     after = [outcome_line(name, "refusal") for name in "acx"]
@@ -238,16 +220,13 @@ def test_several_samples_of_a_prompt_make_one_pair_of_shares():
     ("before", "after", "note"),
     [
         (("rrr", "ccc"), ("rrr", "ccc"), None),
-        (("r", "c"), ("rrc", "ccr"), "A has 1 and B 3 answers to a prompt: {} first alone"),
-        (("rrrc", "cccr"), ("rr", "cc"), "A has 4 and B 2 answers to a prompt: {} first 2 alone"),
+        (("r", "c"), ("rrc", "ccr"), "A has 1 and B 3 answers to a prompt"),
+        (("rrrc", "cccr"), ("rr", "cc"), "A has 4 and B 2 answers to a prompt"),
     ],
 )
-def test_answers_that_one_side_has_more_of_are_said_to_count_in_rates_alone(before, after, note):
+def test_answers_that_one_side_has_more_of_are_said_to_count_in_rates(before, after, note):
     groups = pair_outcomes(samples(*before), samples(*after))
-    counted = "rates are of all of them, *What became of answers* counts the"
-    assert pairing_notes(groups) == ([("s", note.format(counted))] if note else [])
-    fewest = min(len(before[0]), len(after[0]))
-    assert sum(groups[0].fates.values()) == 2 * fewest
+    assert pairing_notes(groups) == ([("s", f"{note}: rates are of all of them")] if note else [])
 
 
 def both_categories(harmful, helpful):

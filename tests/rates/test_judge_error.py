@@ -135,7 +135,7 @@ def test_what_a_measure_is_over_says_which_errors_count():
     assert passed == pytest.approx((1 - refused.high, 1 - refused.low))
 
 
-@pytest.mark.parametrize("name", ["label_change_rate", "partial_refusal_rate", "discrimination"])
+@pytest.mark.parametrize("name", ["any_compliance_rate", "partial_refusal_rate", "discrimination"])
 def test_a_measure_that_the_error_moves_in_an_unknown_way_says_so(name):
     plain = rate(name, 50, 100, interval=wilson(50, 100))
     found = with_judge_error(plain, ERRS_APART, 0.95, ["harmful"])

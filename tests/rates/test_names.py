@@ -47,7 +47,6 @@ def definitions(kinds):
             "perturbations": st.dictionaries(NAMES, st.sampled_from(kinds), max_size=2),
             "fields": st.none() | st.lists(NAMES, max_size=2, unique=True),
             "samples": st.sampled_from([1, 2]),
-            "protocol": st.sampled_from([None, "xstest@1.0", "harmbench@1.0"]),
             "cluster": st.sampled_from([None, "category"]),
         }
     )
@@ -94,9 +93,8 @@ def test_two_numbers_of_one_name_are_a_problem_before_they_are_counted_or_then(g
         return
     printed = [(rate.name, rate.group) for rate in rates]
     assert len(set(printed)) == len(printed)
-    if grid["protocol"] is None:
-        possible = {key.name for key in whole_keys(definition, grid["judges"])}
-        assert {rate.name for rate in rates} <= possible
+    possible = {key.name for key in whole_keys(definition, grid["judges"])}
+    assert {rate.name for rate in rates} <= possible
 
 
 @pytest.mark.parametrize(
@@ -123,19 +121,6 @@ def test_names_that_fall_together_are_told_by_both_their_numbers(
     problems = name_problems(definition, families)
     assert bool(problems) == bool(problem)
     assert re.search(problem, " ".join(problems))
-
-
-def test_the_numbers_over_a_whole_suite_are_its_protocols_too_but_for_those_of_groups():
-    alone, with_own = (
-        whole_keys({"judges": ["rules"], "protocol": name}, {"rules": "refusal"})
-        for name in (None, "xstest@1.0")
-    )
-    assert {key.group for key in with_own} == {Group()}
-    assert {key.name for key in with_own} - {key.name for key in alone} == {
-        f"{kind}refusal_rate_on_{part}"
-        for kind in ("", "full_", "partial_")
-        for part in ("safe", "unsafe")
-    }
 
 
 def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_numbers():

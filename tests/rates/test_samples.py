@@ -11,7 +11,7 @@ from refract.core.played import answered_prompts
 from refract.core.types import clean_id, prompt_of_sample, sample_prompts
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
-from refract.models.answering import answer_prompts, ways_of_answering
+from refract.models.answering import answer_prompts, samples_by_suite
 from refract.models.store import ResponseStore
 from refract.rates import sampled
 from refract.rates.clean_prompts import suite_metrics
@@ -116,7 +116,7 @@ def test_a_model_that_does_not_sample_has_no_samples_and_says_so_of_a_suites(cap
     assert samples_of(open_model("m", greedy), greedy, 5) == 1
     assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
     asked = {"s": 5, "t": 1}
-    ((_, times),) = ways_of_answering("m", greedy, ["s", "t", "u"], fixed={}, samples=asked)
+    times = samples_by_suite("m", open_model("m", greedy), greedy, ["s", "t", "u"], asked)
     assert times == {"s": 1, "t": 1, "u": 1}
     said = "m: s: samples: 5: the model does not sample, and answers each prompt once\n"
     assert capsys.readouterr().err == said
@@ -139,7 +139,7 @@ def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     assert row["outer_low"] <= row["low"]
 
 
-def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
+def test_any_of_k_is_the_exact_estimate():
     sources = [{"id": "a", "category": "harmful"}, {"id": "b", "category": "harmful"}]
     outcomes = answered([R, C, R, R], "a") | answered([R, R, R, U], "b")
     table = by_key(sample_table(sources, outcomes, 4))
@@ -149,17 +149,6 @@ def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
     assert (two["bound_low"], two["bound_high"]) == (0.25, 0.5)
     four = table["any_compliance_rate", "samples", "4"]
     assert (four["rate"], four["n"], four["bound_low"], four["bound_high"]) == (1, 1, 0.5, 1)
-    assert table["all_compliance_rate", "samples", "2"]["rate"] == 0
-    # Half of a's pairs are not alike; b's three judged samples are.
-    change = table["label_change_rate", "samples", "2"]
-    assert (change["rate"], change["bound_low"], change["bound_high"]) == (0.25, 0.25, 0.5)
-    assert table["label_change_rate", "samples", "4"]["rate"] == 1
-    spread = table["refusal_spread", "samples", "4"]
-    assert spread["rate"] == 0.25  # sd of 3 in 4 is .5, of b 0, or .5 were its last a compliance
-    assert (spread["bound_low"], spread["bound_high"]) == (0.25, 0.5)
-    stability = table["stability_index", "samples", "4"]
-    assert stability["rate"] == 0.875  # 3 of a's 4, all of b's 3
-    assert (stability["bound_low"], stability["bound_high"]) == (0.75, 0.875)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +157,6 @@ def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
         # One answer complies in .3, one of four in .76; the limit is for all four.
         ("any_compliance_rate", 4, 0.6, "missed"),
         ("any_compliance_rate", 1, 0.4, "met"),
-        ("refusal_spread", 4, 0.6, "met"),
-        ("refusal_spread", 2, 0.6, "met"),
     ],
 )
 def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(

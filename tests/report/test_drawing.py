@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import subprocess
@@ -14,11 +13,10 @@ import pytest
 
 from refract.core.tables import read_table
 from refract.rates.rate import Interval
-from refract.report.drawing import Curve, Figure, Mark, drawn, write_figures
+from refract.report.drawing import Figure, Mark, drawn, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.view import View
 from tests.builders import ROOT
-from tests.golden.grid import coordinates
 from tests.hostile import TEXTS
 from tests.report.test_html_page import RATES, view_of
 
@@ -30,12 +28,8 @@ MARKS = [
     Mark("π−κ", "third", "b", 0, None),
 ]
 LINES = Figure("lines", MARKS, "Title", "", "share", series=["a", "b", "c"])
-POINT = Mark("p", "", "a", 4, 1e9, None, 0.5, Interval(0.25, 0.75))
-CURVE = Curve("p", "a", first=1e9, last=1e10, slope=1.5, intercept=-13.5)
-SIZES = Figure(
-    "sizes", [POINT, POINT._replace(x=1e10)], "Title", "", "parameters",
-    y_label="rate", ticks=(), curves=[CURVE],
-)  # fmt: skip
+POINT = Mark("p", "", "a", 4, 0.25, None, 0.5, Interval(0.25, 0.75))
+CROSSES = Figure("crosses", [POINT], "Title", "", "x", y_label="y")
 
 
 def root_of(figure: Figure) -> ElementTree.Element:
@@ -78,24 +72,7 @@ def test_another_process_and_a_users_own_matplotlibrc_draw_the_same_bytes(tmp_pa
 
 def test_texts_are_texts_and_nothing_is_clipped_by_an_id_that_hashes_a_layout():
     assert {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"} <= set(texts(LINES))
-    assert {"1B", "3B", "10B", "rate", "parameters"} <= set(texts(SIZES))
-    assert b"clip-path" not in drawn(LINES, "svg") + drawn(SIZES, "svg")
-
-
-def test_a_trend_is_drawn_where_its_logistic_function_is():
-    places: dict[int, list[list[float]]] = {}
-    for line in coordinates(drawn(SIZES, "svg").decode()).splitlines():
-        if line.startswith("path"):
-            numbers = [float(number) for number in line.split()[1:]]
-            places.setdefault(len(numbers), []).append(numbers)
-    (curve,) = places[2 * 41]
-    _, first, second = places[2 * 5]  # the ground, then crosses of marks: from 0.25 to 0.75
-    low, high = first[-3], first[-1]
-    # At 1e9 the log-odds are 0, at 1e10 they are 1.5.
-    rise = 1 / (1 + math.exp(-1.5)) - 0.5
-    assert curve[:2] == pytest.approx(first[:2], abs=0.2)
-    assert curve[-2] == pytest.approx(second[0], abs=0.2)
-    assert curve[1] - curve[-1] == pytest.approx((low - high) / 0.5 * rise, abs=0.2)
+    assert b"clip-path" not in drawn(LINES, "svg") + drawn(CROSSES, "svg")
 
 
 def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path):

@@ -99,15 +99,6 @@ def test_a_judge_behind_the_first_counts_where_that_reads_calls_alone(first, not
     assert check_conditions(facts("1"), facts("2")) == (notes, {})
 
 
-@pytest.mark.parametrize(("cut", "refused"), [("excluded", []), ("judged", ["s"])])
-def test_settings_that_a_protocol_fixes_count_as_those_of_a_model(cut, refused):
-    asked = provenance(cut=cut)
-    asked["model"]["generation"] = {"s": {"max_tokens": 100}, "other": {"max_tokens": 7}}
-    notes, not_compared = check_conditions(provenance(), asked)
-    assert notes == [("s", "how its answers were generated differs: max_tokens: null → 100")]
-    assert list(not_compared) == refused
-
-
 # Two commits of this repository.
 
 HARMFUL, HELPFUL = 10, 10

@@ -236,6 +236,16 @@ def test_results_of_earlier_releases_are_read_unless_they_are_about_their_very_p
     }
 
 
+@pytest.mark.parametrize("command", ["gate", "show", "compare", "page"])
+def test_results_that_an_earlier_release_counted_by_protocols_are_refused(measured, command):
+    path = measured.folder / PROVENANCE
+    facts = json.loads(path.read_text("utf-8"))
+    facts["model"]["generation"] = {"alpha": {"temperature": 0}}
+    path.write_text(json.dumps(facts), "utf-8")
+    done = measured.refract(command)
+    assert f"{PROVENANCE}: its suites follow published protocols, which this" in str(done.exception)
+
+
 def test_a_side_is_checked_against_the_params_of_its_own_commit(measured):
     """The numbers of a commit whose thresholds were others are right there."""
     CHANGES["a threshold"][0](measured)

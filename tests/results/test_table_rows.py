@@ -101,7 +101,7 @@ def rates(draw: st.DrawFn) -> Rate:
         interval=draw(INTERVALS),
         bounds=draw(INTERVALS),
         outer=draw(INTERVALS),
-        statistics=draw(st.builds(Statistics, some, some, some, some)),
+        statistics=draw(st.builds(Statistics, some, some, some)),
         above_floor=draw(st.none() | above),
         with_judge=draw(st.none() | judged),
         dose=draw(some),

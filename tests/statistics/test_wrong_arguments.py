@@ -13,7 +13,6 @@ from refract.statistics.paired import count_pairs, tango
 from refract.statistics.proportions import any_of_k, normal_quantile, wilson
 from refract.statistics.raters import cohen_kappa, confusion, kappa_of_table
 from refract.statistics.sample_sizes import drop_sample_size
-from refract.statistics.trends import Point, trend
 from refract.statistics.weighted import draw_size
 
 DRAWN = [True, False], [0.5, 0.5], [0.5]
@@ -60,8 +59,6 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
         (lambda: drop_sample_size(0.1, power=80), r"power must be .*\(got 80\)"),
         (lambda: drop_sample_size(0.1, alpha=0), r"alpha must be .*\(got 0\)"),
         (lambda: drop_sample_size(0.6, 0.7), r"drop \+ churn must be at most 1"),
-        (lambda: trend([Point(0, 1, 2)]), r"a size must be a positive number \(got 0\)"),
-        (lambda: trend([Point(1e9, 3, 2)]), r"positives must be at most n \(got 3 of 2\)"),
         (lambda: draw_size(1.5), r"between 0 and 1 \(got 1.5\)"),
     ],
 )

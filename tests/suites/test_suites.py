@@ -117,7 +117,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (1, "the line ends in CRLF; use LF"),
         (2, "not JSON: Expecting property name enclosed in double quotes at column 2"),
         (3, "'category' must be one of harmful, helpful, borderline (got 'bad')"),
-        (3, "duplicate text (first on line 1)"),
+        (3, "duplicate text (first on line 1): both count as one request"),
         (4, "'pair_id' names no row of the suite (got 'nobody')"),
         (4, "'prompt' is empty"),
         (4, "duplicate id 'b' (first on line 3); delete one of the two, or give it another id"),

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from refract.core.jsonl import write_rows
 from refract.core.params import read_yaml
 from refract.core.published_text import SourceError
-from refract_published.texts import MOST_BYTES, RAW, read_url
+from refract_published.texts import RAW, read_url
 from tools.refusal_encoder.data import READINGS
 
 PUBLISHERS = READINGS.with_name("publishers.yaml")
@@ -88,7 +88,7 @@ def published_rows(source: str, publisher: Publisher, base: str) -> Iterator[Row
         for path, model in paths.items():
             url = f"{base.rstrip('/')}/{publisher['repository']}/{commit}/{quote(path)}"
             try:
-                data = read_url(url, MOST_BYTES, "name a copy of the repositories with --base")
+                data = read_url(url, "name a copy of the repositories with --base")
                 yield from rows_in(data, path, model, publisher)
             except SourceError as error:
                 print(error, file=sys.stderr)

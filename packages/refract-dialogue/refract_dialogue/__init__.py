@@ -1,1 +1,1 @@
-"""Conversations: turns that a model answers itself, scripted results of tools, rewritten prompts."""
+"""Conversations: turns that a model answers itself, scripted results of tools."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
@@ -181,22 +180,6 @@ class PlayedTurns(Turns):
             # The change is in an earlier turn, so that what was answered there is what goes on.
             attempts = attempts[: before.attempt + 1]
         super().add(suite, {**row, "attempts": attempts})
-
-    def answered_at_most(self, longest: Answer) -> dict[str, Answer]:
-        """The longest answer to each request; to a step one with a call of the next result,
-        so that another step follows."""
-        answers = super().answered_at_most(longest)
-        for suite, rows in self.suites.items():
-            for row in rows:
-                key = self.keys[suite][row["prompt_id"]]
-                results = row.get("tool_results")
-                if key not in self.requests or not results:
-                    continue
-                result = results[min(row["turn"], len(results)) - 1]
-                arguments = result.get("arguments", {})
-                call: ToolCall = {"name": result["name"], "arguments": arguments}
-                answers[key] = replace(longest, tool_calls=[call])
-        return answers
 
     def note(self) -> str:
         """What conversations ended at, where a script says nothing of it."""

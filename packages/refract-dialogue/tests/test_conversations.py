@@ -10,14 +10,12 @@ import re
 import pytest
 
 import refract
-from refract.cli.run_text import print_summary
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.played import answered_prompts
 from refract.core.tables import read_table
 from refract.core.types import is_last
-from refract.core.vocabulary import EXCLUDED
 from refract.evaluate import Suite, evaluate
 from refract.judges import judge_suite
 from refract.judges.cases import Case, Judge, labelled
@@ -245,17 +243,6 @@ def test_run_and_python_play_conversations_too(played, tmp_path):
     assert list(results.outcomes.turn[:3]) == ["1", "2", "3"]
     again = refract.compare(results, results).rows
     assert set(again.n) == {4, 2} or again.n.max() == 6
-
-
-def test_the_last_line_of_a_run_counts_last_turns_alone(capsys):
-    with FaultServer(script=script) as server, ResponseStore(None) as store:
-        suite = Suite("s", [talk("rer"), talk("eee"), talk("rrr")], {"judges": ["rules"]})
-        model = open_model("m", server.model())
-        made = evaluate([suite], model, {"rules": {"kind": "rules"}}, store, name="m")
-    print_summary(made)
-    not_judged = sum(row["outcome"] in EXCLUDED for row in made.rows() if is_last(row))
-    assert f"; {not_judged} not judged" in capsys.readouterr().out
-    assert sum(row["outcome"] in EXCLUDED for row in made.rows()) > not_judged > 0
 
 
 USER, ASSISTANT, SYSTEM = ({"role": x, "content": x} for x in ("user", "assistant", "system"))

@@ -16,7 +16,7 @@ from refract.models.checkpoint import Loader, cached_snapshot, stored_tensors
 from refract.models.fast import refuse_looking_ahead
 from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, Answer, Request, first_line
-from refract_exact import decoding, float64, ladder, lora
+from refract_exact import decoding, float64, ladder
 from refract_exact.cpu import prepare, running_on
 from refract_exact.deciding import TIE, Choice, Decider, DecodedRow
 from refract_exact.float64 import NotExact, Reference
@@ -46,8 +46,6 @@ class Exact:
     def __init__(self, loader: Loader, prompting: Prompting) -> None:
         began = time.monotonic()
         self.loader, self.prompting, self.settings = loader, prompting, loader.settings
-        if loader.adapter_folder:
-            lora.refuse_other(loader.adapter_folder)
         settings = self.settings
         model = self._model_to_settle()
         shape = decoding.shape_for(model, settings.batch_tokens)

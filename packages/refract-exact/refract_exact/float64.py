@@ -17,8 +17,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from refract_exact.lora import add_like
-
 # Numbers in a matrix that are given another type at a time: on a CPU as few as its
 # cache holds, elsewhere as many as make a kernel worth its start.
 CHUNK = {"cpu": 2**20}
@@ -161,7 +159,6 @@ def unfilled(model: Any, dtype: torch.dtype) -> Any:
         del config.quantization_config
     with init_empty_weights(include_buffers=False):
         like = type(model)(config)
-        add_like(like, model)
     return like.eval()
 
 

@@ -28,7 +28,7 @@ from refract.core.types import Row
 from refract.evaluate import Evaluation, evaluate, read_suites
 from refract.judges import open_judges
 from refract.judges.cases import asks_model
-from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
+from refract.models import generation_settings, identity_of, open_model, samples_of
 from refract.models.answering import ANSWERS, answer_prompts
 from refract.models.checkpoint import HFSettings
 from refract.models.protocol import Answer, Model, Request
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # where an answer is cut, which its row says.
 LIMIT = "max_tokens"
 # Settings that say where something was, and how it was reached.
-PLACES = ("model_id", "adapter_path", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
+PLACES = ("model_id", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
 MISSING = Answer.failed("Missing", "no answer is recorded")
 # Facts of a results file that its answers, one's own model and the weights give, and the parts
 # of it that are compared with these or with what is counted again.
@@ -250,7 +250,7 @@ def _weights_of(recorded: RecordedAnswers, weights: str | None, project: Project
 def _exact(name: str, source: Model, project: Project) -> dict[str, Any]:
     """A model of params.yaml as it answers exactly, with the settings of the model that is
     to have answered. Raises :class:`UsageError` where a server draws at random."""
-    own = find_model(name, project)
+    own = dict(find_model(name, project))
     if own["adapter"] != "hf":  # exact decoding of the same checkpoint
         kept = own.keys() & HFSettings.model_fields.keys()
         own = {"adapter": "hf"} | {key: own[key] for key in kept}
@@ -261,7 +261,11 @@ def _exact(name: str, source: Model, project: Project) -> dict[str, Any]:
             f"{answered}: a server draws with numbers of its own; answers of temperature: 0 can be "
             f"verified (got {settings['temperature']})"
         )
-    return with_fixed(name, own, settings) | {"arithmetic": "exact", "samples": 1}
+    for key, value in settings.items():
+        own.pop(key, None)
+        if value is not None and key in HFSettings.model_fields:
+            own[key] = value
+    return own | {"arithmetic": "exact", "samples": 1}
 
 
 def _asked(result: Verification, recorded: RecordedAnswers, project: Project) -> Asked:
@@ -271,7 +275,6 @@ def _asked(result: Verification, recorded: RecordedAnswers, project: Project) ->
         result.problems.append(f"suite {suite} is not in params.yaml")
         return Replay(open_model(recorded.name, definition), ()), {}
     prompts = suite_prompts(project.params, suite, project.folder)
-    definition = with_fixed(recorded.name, definition, prompts.generation or {})
     replay = Replay(open_model(recorded.name, definition), recorded.rows[suite])
     responses, _ = answer_prompts(
         {suite: prompts.rows},
@@ -304,9 +307,10 @@ def _evaluated(
         suites.append(replace(here, definition={**here.definition, "judges": stated["judges"]}))
         judges |= {judge: find_judge(judge, project) for judge in stated["judges"]}
     asking = [judge for judge, opened in open_judges(judges).items() if asks_model(type(opened))]
-    if asking or "protocol" in results:
-        why = f"{named(asking)} asks a model" if asking else "they are of a protocol"
-        raise UsageError(f"results cannot be counted again where {why}; run the command again")
+    if asking:
+        raise UsageError(
+            f"results cannot be counted again where {named(asking)} asks a model; run the command again"
+        )
     run = facts.get("run")
     run = run if has_form(run, {"sample": (int, type(None)), "seed": int}) else {}
     # One's own where the results state none.

@@ -20,7 +20,6 @@ from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import current_note
 from refract.results.sources import find_side
-from refract.results.table_rows import confidence_of
 from refract_paper.paper_tables import PaperTable, check_names, paper_table
 
 # What LaTeX would obey, or set as another character, in text.
@@ -71,7 +70,8 @@ def write_table(export: Export) -> Iterator[str]:
     if bare:
         raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")
     facts = {name: side.results[name].provenance or {} for name in names}
-    levels = sorted({confidence_of(of_model) for of_model in facts.values()})
+    decisions = [provenance.get("decisions") or {} for provenance in facts.values()]
+    levels = sorted({float(decided.get("confidence") or 0.95) for decided in decisions})
     table = paper_table(
         rates,
         suites=export.suites,

@@ -146,12 +146,9 @@ def reference_keys(name: str) -> list[str]:
     return [key for key, entry in references().items() if name in entry.get("of", ())]
 
 
-def _suite_keys(card: Path, definition: Facts) -> list[str]:
-    keys = reference_keys((definition.get("protocol") or "").partition("@")[0])
+def _suite_keys(card: Path) -> list[str]:
     imported = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
-    if imported:
-        keys += reference_keys(imported[1])
-    return list(dict.fromkeys(keys))
+    return reference_keys(imported[1]) if imported else []
 
 
 def settings_text(settings: Facts) -> str:
@@ -204,7 +201,7 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "facts": facts,
-                "cites": _suite_keys(card, facts["definition"]),
+                "cites": _suite_keys(card),
                 "kinds": kinds.get(name, []),
                 "card": card.is_file(),
             }

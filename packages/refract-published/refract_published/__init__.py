@@ -1,1 +1,1 @@
-"""Other people's work by name: judges, importers' entries, protocols."""
+"""Other people's work by name: judges and importers' entries."""

@@ -13,7 +13,6 @@ from refract.core.settings import Settings, read_settings
 HERE = Path(__file__).parent
 SUITES = HERE / "importers.yaml"
 JUDGES = HERE / "judges/catalogue.yaml"
-PROTOCOLS = HERE / "protocols.yaml"
 Entry = TypeVar("Entry", bound=Settings)
 _content = functools.cache(read_yaml)
 

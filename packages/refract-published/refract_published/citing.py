@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 from refract.core.params import read_yaml
-from refract_published.catalogues import HERE, JUDGES, PROTOCOLS, SUITES
+from refract_published.catalogues import HERE, JUDGES, SUITES
 
 # The catalogues, and the key under which an entry says whose it is.
-CATALOGUES = {SUITES: "title", JUDGES: "of", PROTOCOLS: "of"}
+CATALOGUES = {SUITES: "title", JUDGES: "of"}
 
 
 @functools.cache

@@ -164,7 +164,7 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
                 container = wheels[package]
             if container is None:
                 url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
-                data = read_url(url, MOST_BYTES, "run: refract judge fetch NAME --from FILE")
+                data = read_url(url, "run: refract judge fetch NAME --from FILE")
             else:
                 with _opened(container, source.path) as opened:
                     data = opened.read(MOST_BYTES + 1)
@@ -223,12 +223,12 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
         raise SourceError(f"{path} cannot be read ({error})") from None
 
 
-def read_url(url: str, most: int, otherwise: str) -> bytes:
-    """At most so many bytes from an address. Raises SourceError; ``otherwise`` says what to do with
-    the file where another machine can get it."""
+def read_url(url: str, otherwise: str) -> bytes:
+    """What stands at an address. Raises SourceError; ``otherwise`` says what to do with the file
+    where another machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
-            data: bytes = reply.read(most)
+            data: bytes = reply.read(MOST_BYTES)
             return data
     except OSError as error:
         raise SourceError(

@@ -12,10 +12,25 @@ from refract.core.jsonl import read_rows
 from refract.suites.rows import SuiteError
 from refract_published.importing import import_file
 from tests.builders import write_distribution
+from tests.outside import outside
 
 
 def rows_of(path: Path, kind: str, **options: object) -> list[dict]:
     return import_file(kind, path, suite="s", **options).rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "rows"),
+    [
+        ("harmbench", "harmbench_behaviors_text_all.csv", 400),
+        ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv", 100),
+        ("strongreject", "strongreject_dataset.csv", 313),
+        ("xstest", "xstest/xstest_prompts.csv", 450),
+        ("donotanswer", "do_not_answer_en.csv", 939),
+    ],
+)
+def test_the_files_that_publishers_ship_are_read(kind, file, rows):
+    assert len(rows_of(outside(f"data/raw/{file}"), kind)) == rows
 
 
 TRAPS = (

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -314,71 +313,6 @@ def test_two_runs_of_lm_eval_in_one_file_are_an_error(tmp_path, other, differ):
         asked(model(path), "sent")
 
 
-def promptfoo_result(test: int, output: object, **changes: object) -> dict:
-    reply = {"output": output, "tokenUsage": {"prompt": 3, "completion": 2}}
-    reply |= changes.pop("reply", {})
-    return {
-        "promptIdx": 0, "testIdx": test,
-        "prompt": {"raw": f"asked {test}", "label": "{{q}}"},
-        "provider": {"id": "openai:gpt", "label": ""}, "vars": {"q": f"asked {test}"},
-        "response": reply, "success": True, "error": None, "failureReason": 0, **changes,
-    }  # fmt: skip
-
-
-UNMET = {"success": False, "error": "Expected a refusal", "failureReason": 1}
-CALLED = {"id": "1", "type": "function", "function": {"name": "mail", "arguments": "{}"}}
-
-
-def test_every_ending_of_a_result_of_promptfoo_is_recorded(tmp_path):
-    results = [
-        (promptfoo_result(0, "Sure.", **UNMET), Answer("Sure.")),
-        (promptfoo_result(1, "No.", reply={"isRefusal": True}), Answer("No.", "refusal")),
-        (promptfoo_result(2, "Su", reply={"finishReason": "length"}), Answer("Su", "length")),
-        (promptfoo_result(3, {"a": "é"}), Answer('{"a": "é"}')),
-        (promptfoo_result(4, [CALLED]), Answer("", tool_calls=[MAILED])),
-        (promptfoo_result(5, None, reply={"error": "429"}), failed("429")),
-        (promptfoo_result(6, None, error="timeout"), failed("timeout")),
-        (promptfoo_result(7, "Su", reply={"finishReason": "odd"}),
-         failed("unknown finish_reason 'odd'")),
-        (promptfoo_result(8, "x", prompt={"raw": '[{"role": "user", "content": "asked 8"}]'}),
-         Answer("x")),
-    ]  # fmt: skip
-    expected = []
-    for _, answer in results:
-        counted = replace(answer, prompt_tokens=3, completion_tokens=2)
-        expected.append(answer if answer.error else counted)
-    rows = [row for row, _ in results]
-    whole = {"evalId": "e", "results": {"version": 3, "results": rows}, "config": {}}
-    (tmp_path / "a.json").write_text(json.dumps(whole))
-    write_rows(tmp_path / "a.jsonl", rows)
-    for path in (tmp_path / "a.json", tmp_path / "a.jsonl"):
-        assert asked(model(path), *(f"asked {number}" for number in range(9))) == expected
-    assert asked(model(path, id_column="vars.q"), "asked 3") == [expected[3]]
-
-
-def garak_attempt(uuid: str, prompt: object, *outputs: object, status: int = 2) -> dict:
-    attempt = {"entry_type": "attempt", "uuid": uuid, "status": status}
-    return {**attempt, "probe_classname": "dan.Dan", "prompt": prompt, "outputs": list(outputs)}
-
-
-def test_attempts_of_garak_are_answers(tmp_path):
-    turns = {"turns": [{"role": "user", "content": {"text": "new", "lang": "en"}}]}
-    setup = {"entry_type": "start_run setup", "plugins.target_name": "m"}
-    rows = [setup, {"entry_type": "init", "garak_version": "0.14"}]
-    rows += [garak_attempt("a", "old", "No.", status=status) for status in (1, 2)]
-    rows += [garak_attempt("b", turns, {"text": "Sure."}, None), {"entry_type": "eval"}]
-    path = tmp_path / "x.report.jsonl"
-    write_rows(path, rows)
-    found = asked(model(path, where={"repeat": 1}), "old", "new")
-    assert found == [Answer("No."), Answer("Sure.")]
-    assert asked(model(path, where={"repeat": 2}), "new")[0].error["type"] == "RecordedError"
-    about = {"tool": "garak", "version": "0.14", "model": "m"}
-    assert model(path).description()["recorded"] == about
-    write_rows(path, [*rows, garak_attempt("a", "old", "Sure.")])
-    with pytest.raises(AdapterError, match="two attempts are a and differ: two runs in one file"):
-        asked(model(path), "old")
-
-
 def test_a_task_of_lm_eval_without_generated_text_is_refused():
     nothing = lm_eval_rows([samples_row(resps=[[None]])])
     assert [row["response"] for row in nothing] == [None]
@@ -391,13 +325,13 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
     [
         ("a.json", json.dumps(log_of()).encode(), "holds no answers$"),
         ("a.eval", b"PK", "a.eval: not a log of Inspect"),
-        ("a.csv", b"q,[openai:gpt] {{q}}\nHow?,[FAIL] (0.00) No.\n",
-         "a table of promptfoo, .* export it with: promptfoo export eval ID"),
-        ("a.jsonl", b'{"promptIdx": 0, "testIdx": 0}\n', "not results of promptfoo"),
-        ("a.jsonl", b'{"entry_type": "attempt"}\n', "not a report of garak .KeyError"),
+        ("a.csv", b"q,[openai:gpt] {{q}}\nHow?,[FAIL] (0.00) No.\n", "a log of promptfoo, which is not"),
+        ("a.jsonl", b'{"promptIdx": 0, "testIdx": 0}\n', "a log of promptfoo, .* prompt and response"),
+        ("a.json", b'{"evalId": "e", "results": {"results": [{"response": "No."}]}}', "of promptfoo"),
+        ("a.jsonl", b'{"entry_type": "attempt"}\n', "a log of garak, which is not read: write prompt"),
         ("a.jsonl",
          b'{"attempt_id": "a", "probe": "p", "detector": "d", "prompt": "p", "output": "o"}\n',
-         "a hit log of garak, .*take the report beside it"),
+         "a log of garak"),
         ("a.jsonl", b'{"doc_id": 0, "doc": {}, "arguments": {}, "resps": {}}\n',
          "doc_id 0: resps must be a list"),
         ("a.json", b'{"results": {"t": {"acc": 0.5}}, "configs": {}, "versions": {}}',

@@ -17,7 +17,6 @@ from refract.core.settings import Settings, read_settings
 from refract.core.types import Attempt, PromptRow, Row, given_prompt
 from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations.variants import Perturbation, RowKey
-from refract.suites.protocols import followed
 from refract.suites.rows import SuiteError, is_played, load_suite
 
 _HERE = "refract.suites.perturbations"
@@ -156,14 +155,12 @@ def prompt_rows(
 
 class SuitePrompts(NamedTuple):
     """The prompt rows of one suite: how it was drawn, the number of source prompts drawn,
-    the rows, how often each is answered, and the generation settings that its protocol
-    fixes, each where stated."""
+    the rows, and how often each is answered where that is stated."""
 
     draw: Draw
     sources: int
     rows: list[PromptRow]
     samples: int | None
-    generation: dict[str, Any] | None
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
@@ -184,13 +181,5 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
         template=suite.get("template"),
         tools=suite.get("tools"),
     )
-    samples = suite.get("samples")
-    fixed = None
-    protocol = followed(suite, f"suites.{name}: protocol")
-    if protocol is not None:
-        samples = samples or protocol.samples
-        fixed = protocol.fixed()
     draw = Draw(asked=size, total=len(rows), seed=seed)
-    return SuitePrompts(
-        draw=draw, sources=len(sampled), rows=list(prompts), samples=samples, generation=fixed
-    )
+    return SuitePrompts(draw, len(sampled), rows=list(prompts), samples=suite.get("samples"))

@@ -87,7 +87,7 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
     return filled(settings.frame, text, settings.place), 1
 
 
-def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
+def filled(frame: str | Source, text: str, place: str) -> str:
     """A frame with the text in its place. Raises ParamsError where it has no place, and SourceError
     where a published one cannot be fetched."""
     whole = whole_text(frame)
