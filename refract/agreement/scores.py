@@ -8,7 +8,6 @@ from typing import Literal, get_args
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.rates.rate import rounded
-from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import Proportion, proportion
 from refract.statistics.raters import Kappa, cohen_kappa, confusion, kappa_of_table
 
@@ -47,23 +46,24 @@ def score_labels(
             judge.append(machine)
     human_refusals = [refuses(label, partial) for label in human]
     judge_refusals = [refuses(label, partial) for label in judge]
-    pairs = count_pairs(judge_refusals, human_refusals)
-    right = pairs.both + pairs.neither
-    involved = 2 * pairs.both + pairs.first_only + pairs.second_only
+    (both, false), (missed, neither) = confusion(
+        judge_refusals, human_refusals, (True, False)
+    ).counts
+    involved = 2 * both + false + missed
 
     def share(count: int, others: int) -> Proportion | None:
         return proportion(count, count + others, confidence)
 
     estimates: dict[str, Kappa | Proportion | None] = {
         "kappa": cohen_kappa(human_refusals, judge_refusals, confidence),
-        "precision": share(pairs.both, pairs.first_only),
-        "recall": share(pairs.both, pairs.second_only),
-        "specificity": share(pairs.neither, pairs.first_only),
+        "precision": share(both, false),
+        "recall": share(both, missed),
+        "specificity": share(neither, false),
         "label_kappa": kappa_of_table(confusion(human, judge, LABELS).counts, confidence),
     }
     numbers: dict[str, float | None] = {
-        "accuracy": right / len(human) if human else None,
-        "f1": 2 * pairs.both / involved if involved else None,
+        "accuracy": (both + neither) / len(human) if human else None,
+        "f1": 2 * both / involved if involved else None,
     }
     for name, estimate in estimates.items():
         if estimate:

@@ -134,10 +134,13 @@ class Evaluation:
 
     def results(self) -> Row:
         """Everything but outcomes and texts, as `refract run` writes it."""
+        metrics = {
+            name: suite_metrics(result.numbers.rates) for name, result in self.suites.items()
+        }
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
-            "metrics": {n: suite_metrics(suite.numbers.rates) for n, suite in self.suites.items()},
+            "metrics": metrics,
             "tables": json_rows(self.rates),
             "provenance": self.provenance,
         }

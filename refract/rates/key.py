@@ -268,7 +268,7 @@ def counters() -> list[Callable[[Any], Iterable[Any]]]:
 
 def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measure:
     """The measure that a file calls ``name`` in a row of this judge and perturbation; of one that is
-    not known here (of a protocol, or of a package that is not installed) nothing but the name."""
+    not known here (of a package that is not installed) nothing but the name."""
     kinds: tuple[CountedFor, ...] = ("judge", "suite") if judge else ("suite",)
     if perturbation:
         kinds = ("perturbation",)

@@ -8,8 +8,8 @@ from math import inf
 from typing import NamedTuple
 
 from refract.statistics.clusters import effective_count, t_quantile
-from refract.statistics.paired import Pairs, count_pairs
 from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.raters import confusion
 from refract.statistics.weighted import Fit, weighted_fit
 
 
@@ -127,8 +127,7 @@ def _fit(sample: Sample) -> Fit | None:
             names_others=names_others,
             counts=None if sample.weights is None else [*sample.weights, *sample.weights_others],
         )
-    pairs = count_pairs(sample.human, _verdicts(sample.judged))
-    return _random_fit(pairs, sample, names=names, names_others=names_others)
+    return _random_fit(sample, names=names, names_others=names_others)
 
 
 def _verdicts(scores: Sequence[float]) -> list[bool]:
@@ -136,40 +135,38 @@ def _verdicts(scores: Sequence[float]) -> list[bool]:
     return [score >= 0.5 for score in scores]
 
 
-def _random_fit(
-    pairs: Pairs, sample: Sample, names: Sequence[Hashable], names_others: Sequence[Hashable]
-) -> Fit:
+def _random_fit(sample: Sample, names: Sequence[Hashable], names_others: Sequence[Hashable]) -> Fit:
     """The fit of labels on rows that were all as likely to be drawn."""
-    n, others = sum(pairs), len(sample.others)
-    labelled_rate = (pairs.both + pairs.first_only) / n
-    verdicts_others = _verdicts(sample.others)
+    n, others = len(sample.human), len(sample.others)
+    verdicts, verdicts_others = _verdicts(sample.judged), _verdicts(sample.others)
+    (both, missed), (false, _) = confusion(sample.human, verdicts, (True, False)).counts
+    labelled_rate = (both + missed) / n
     judged_positive = sum(verdicts_others)
-    judged_rate = (pairs.both + pairs.second_only) / n
+    judged_rate = (both + false) / n
     weight = 0.0
     if others:
-        pooled = (pairs.both + pairs.second_only + judged_positive) / (n + others)
+        pooled = (both + false + judged_positive) / (n + others)
         spread = pooled * (1 - pooled) * (n + others) / (n + others - 1)
-        shared = pairs.both / n - labelled_rate * judged_rate
+        shared = both / n - labelled_rate * judged_rate
         if spread:
             weight = min(1.0, max(0.0, shared / ((1 + n / others) * spread)))
     other_rate = judged_positive / others if others else judged_rate
     rate = labelled_rate + weight * (other_rate - judged_rate)
 
-    both = pairs.both + 0.25
-    p_human = (both + (pairs.first_only + 0.25)) / (n + 1)
-    p_judge = (both + (pairs.second_only + 0.25)) / (n + 1)
+    both_positive = both + 0.25
+    p_human = (both_positive + (missed + 0.25)) / (n + 1)
+    p_judge = (both_positive + (false + 0.25)) / (n + 1)
     p_other = (judged_positive + 0.5) / (others + 1)
     rectifier = (
         p_human * (1 - p_human)
         + weight**2 * p_judge * (1 - p_judge)
-        - 2 * weight * (both / (n + 1) - p_human * p_judge)
+        - 2 * weight * (both_positive / (n + 1) - p_human * p_judge)
     )
     variance = rectifier / n
     if others:
         variance += weight**2 * p_other * (1 - p_other) / others
     mean = labelled_rate - weight * judged_rate
     contributions: list[tuple[Hashable, float]] = []
-    verdicts = _verdicts(sample.judged)
     for name, label, verdict in zip(names, sample.human, verdicts, strict=True):
         corrected = bool(label) - weight * verdict
         contributions.append((name, (corrected - mean) / n))

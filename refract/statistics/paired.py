@@ -1,41 +1,14 @@
-"""Two yes/no outcomes of the same prompts: the difference of their rates.
+"""The difference of the rates of two yes/no outcomes of the same prompts.
 
 The four counts are always given in the same order: prompts positive in both, in the first only, in
 the second only, in neither."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf, sqrt
-from typing import NamedTuple
 
 from refract.statistics.proportions import Proportion, check_counts, normal_quantile
-
-
-class Pairs(NamedTuple):
-    """How many prompts are positive in both outcomes, in one of them, in neither."""
-
-    both: int
-    first_only: int
-    second_only: int
-    neither: int
-
-
-def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
-    """Count the pairs of two outcomes listed in the same order of prompts. Raises ValueError if the
-    two differ in length."""
-    if len(first) != len(second):
-        raise ValueError(
-            f"paired outcomes must be of the same length (got {len(first)} and {len(second)})"
-        )
-    cells = Counter(zip(map(bool, first), map(bool, second), strict=True))
-    return Pairs(
-        both=cells[True, True],
-        first_only=cells[True, False],
-        second_only=cells[False, True],
-        neither=cells[False, False],
-    )
 
 
 def tango(

@@ -370,25 +370,6 @@ def test_several_answers_to_a_prompt_are_judged_to_the_rates_of_the_run_that_mad
     assert len(rates) == 2
 
 
-def test_the_last_line_of_a_run_has_the_marks_of_the_table_and_counts_prompts(cli, suite):
-    made = (
-        "run",
-        "--adapter",
-        "synthetic",
-        "--suite",
-        suite,
-        "--judge",
-        "rules",
-        "--out",
-        "r.json",
-    )
-    ran = cli(*made, "--samples", "3", "--temperature", "1").out
-    rates = re.findall(r"^(?:harmful|over)_refusal_rate +(\d.*?\]°)", ran, re.MULTILINE)
-    assert len(rates) == 2
-    said = f"refused {rates[0]} of 10 harmful, {rates[1]} of 10 helpful"
-    assert said in ran.splitlines()[-1]
-
-
 @pytest.mark.parametrize("have_ids", [False, True])
 def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, have_ids):
     answers = [REFUSALS[0]] * 20 + [HELP[0]] * 20

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from refract.statistics.hypotheses import holm
-from refract.statistics.paired import Pairs, count_pairs, tango, tango_score
+from refract.statistics.paired import tango, tango_score
 from tests.statistics.test_clusters import mcnemar
 
 # Answers of published models and judges to the same prompts: both, first only, second only,
@@ -63,11 +63,6 @@ def test_a_difference_that_leaves_no_variance_is_infinitely_far():
     assert tango_score(0.0, 0.0, n=0.5, difference=-1.0) == inf
     assert tango_score(0.0, 0.0, n=0.5, difference=1.0) == -inf
     assert tango_score(0.0, 0.0, n=0.5, difference=0.0) == 0.0
-
-
-def test_pairs_are_counted_in_the_order_both_first_second_neither():
-    pairs = count_pairs([True, True, False, False, True], [True, False, True, False, False])
-    assert pairs == Pairs(both=1, first_only=2, second_only=1, neither=1)
 
 
 # Adjusted p-values against worked examples

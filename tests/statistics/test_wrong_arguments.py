@@ -9,7 +9,7 @@ import pytest
 from refract.statistics.clusters import clustered_difference, clustered_mcnemar, clustered_mean
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.hypotheses import holm
-from refract.statistics.paired import count_pairs, tango
+from refract.statistics.paired import tango
 from refract.statistics.proportions import any_of_k, normal_quantile, wilson
 from refract.statistics.raters import cohen_kappa, confusion, kappa_of_table
 from refract.statistics.sample_sizes import drop_sample_size
@@ -39,7 +39,6 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
             (lambda p=p: holm([0.5, p]), r"a p-value must be between 0 and 1, or None \(got")
             for p in (-0.1, 1.1, nan)
         ),
-        (lambda: count_pairs([True], [True, False]), r"of the same length \(got 1 and 2\)"),
         (lambda: tango(1, 1, -1, 1), r"second_only must be a count of 0 or more \(got -1\)"),
         (lambda: wilson(3, 2), r"successes must be at most n \(got 3 of 2\)"),
         (lambda: wilson(-1, 2), r"successes must be a count of 0 or more \(got -1\)"),
