@@ -127,6 +127,14 @@ def run_results(shared, tmp_path) -> dict[str, Any]:
 
 
 @pytest.fixture
+def refusals_alone(monkeypatch) -> None:
+    """The default judge says what is refused, and leaves out what takes as long again: its evidence,
+    and the last digits of its probabilities."""
+    monkeypatch.setattr("refract.judges.refusal._decisive", lambda answers: [None for _ in answers])
+    monkeypatch.setattr("refract.judges.refusal._settled", lambda reading, **_: True)
+
+
+@pytest.fixture
 def install(monkeypatch, tmp_path) -> Iterator[Callable[[str, str, str], None]]:
     """Puts a distribution with one module where Python looks for installed ones."""
     installed = []

@@ -45,7 +45,7 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
         ("a: {b: [1, -.inf]}\n", "yaml: a: b is -inf, which JSON cannot express; write a finite"),
         (f"a: 0x{'f' * 5000}\n", r"holds a value that JSON cannot express \(Exceeds"),
         ("a: {1: x, b: y}\n", "a has the key 1, which must be a text; put it in quotes"),
-        ("a: " + "[" * 1200 + "]" * 1200, "is nested too deeply"),
+        ("a: " + "[" * 700 + "]" * 700, "is nested too deeply"),
         ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
         (
             "a0: &a0 [1]\n"

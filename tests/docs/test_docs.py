@@ -331,6 +331,7 @@ def measured_clone(folder: Path) -> Path:
     params = ROUND_TRIP.load(folder / "params.yaml")
     params["grid"] = {"models": ["synthetic"], "suites": ["harmful_helpful"]}
     params["suites"]["harmful_helpful"]["judges"] = ["rules"]
+    params["null_answers"] = {"sample": 2}  # which no page shows
     params["models"]["served"]["base_url"] = NOWHERE
     ROUND_TRIP.dump(params, folder / "params.yaml")
     reader = Reader(folder, NOWHERE)

@@ -34,22 +34,27 @@ MODULES = {
 }
 
 
+def imports_of(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The modules that a file imports, anywhere in it, each with the names that are taken of it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a name comes from"
+            yield str(node.module), [alias.name for alias in node.names]
+
+
 def imported(path: Path) -> Iterator[str]:
-    """The modules of the project that a file imports, anywhere in it.
+    """The modules of the project that a file imports.
 
     Importing ``a.b.c`` runs ``a.b`` too; a package counts as imported only where a name of its own
     is taken, since what its ``__init__`` offers is then what is used.
     """
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in MODULES)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                if full in MODULES:
-                    yield full
-                elif node.module in MODULES:
-                    yield node.module
+    for module, names in imports_of(path):
+        for full in [f"{module}.{name}" for name in names] or [module]:
+            found = full if full in MODULES else module
+            if found in MODULES:
+                yield found
 
 
 @cache

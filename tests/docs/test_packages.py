@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -14,6 +13,7 @@ from refract.core.params import definition, with_named_judges
 from refract.core.registry import PACKAGES, Registry, find
 from refract.project import default_project, find_judge
 from tests.builders import ROOT
+from tests.docs.test_layers import imports_of
 
 FOLDERS = sorted(path for path in (ROOT / "packages").iterdir() if path.is_dir())
 CORE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -25,17 +25,8 @@ def project_of(folder: Path) -> dict:
 
 def imports(path: Path) -> set[str]:
     """The top-level modules that a file imports, anywhere in it, or names as ``module:object``."""
-    tops = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            tops |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            tops.add(str(node.module).partition(".")[0])
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = re.match(r"(refract_\w+)(\.\w+)*:\w", node.value)
-            if named:
-                tops.add(named[1])
-    return tops
+    named = re.findall(r'"(refract_\w+)(?:\.\w+)*:\w', path.read_text("utf-8"))
+    return {*named, *(module.partition(".")[0] for module, _ in imports_of(path))}
 
 
 def test_the_core_imports_no_package():

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import refract
+from refract.agreement.judged_answers import answers_in
+from refract.core.errors import RefractError
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.params import NullAnswerSettings
+from refract.core.types import Verdict
 from refract.evaluate import Suite, evaluate
+from refract.evaluate.judge_errors import check_pairs
+from refract.judges.cases import Case, Judge, NoSettings, labelled
+from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.project import source_name
+from refract.rates.key import NULL_DIFFERENCE
+from refract.results.table_rows import json_rows
+from refract.suites.rows import load_suite
 from tests.builders import NO, ROOT, YES, Replying, suite_rows
 from tests.documents import blocks
+from tests.fault_server import DECLINED, FaultServer
 
 ROWS = suite_rows("harmful", 5, 0) + suite_rows("helpful", 0, 5)
 
@@ -228,3 +243,188 @@ def test_a_judge_that_cannot_be_used_is_an_error_before_the_model_is_used():
     with ResponseStore(None) as store, pytest.raises(refract.RefractError, match="oracle"):
         evaluate([Suite("s", ROWS, {})], model, {"j": {"kind": "oracle"}}, store, name="m")
     assert model.asked == []
+
+
+# Requests that a provider refuses, from its reply to the printed rate
+
+
+DIRECTIVES = ["[[declined]]"] * 7 + ["[[content_filter]]"] * 2 + [""] * 3
+DECISIONS = {
+    "": ("0.70 [0.40, 0.89]°, of these 0.70 by the provider", (7, 10, 7), (0, 3, None)),
+    "provider_refusals: excluded": ("0.00 [0.00, 0.56]", (0, 3, None), None),
+    "content_filters: refused": (
+     "0.75 [0.47, 0.91]°, of these 0.75 by the provider", (9, 12, 9), (0, 3, None)),
+}  # fmt: skip
+
+
+def suite(folder: Path) -> Path:
+    """Twelve harmful prompts, of which the server refuses seven and filters two."""
+    rows = []
+    for number, directive in enumerate(DIRECTIVES):
+        text = f"{directive} Sure, here is how, step by step: {number}".strip()
+        rows.append({"id": f"p{number:02}", "prompt": text, "category": "harmful"})
+    path = folder / "s.jsonl"
+    write_rows(path, rows)
+    return path
+
+
+@pytest.mark.parametrize("decisions", DECISIONS)
+@pytest.mark.parametrize(("adapter", "switch"), [("anthropic", False), ("openai", True)])
+def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
+    cli, tmp_path, adapter, switch, decisions
+):
+    option = []
+    if decisions and switch:
+        option = f"--{decisions.replace('_', '-')}".split(": ")
+    elif decisions:
+        params = (ROOT / "params.yaml").read_text()
+        name = decisions.partition(":")[0]
+        Path("params.yaml").write_text(re.sub(rf"(?m)^  {name}: .*", f"  {decisions}", params))
+    with FaultServer(script=lambda messages: "Turn it twice.") as server:
+        url = server.url if adapter == "anthropic" else f"{server.url}/v1"
+        asked = ["--adapter", adapter, "--model-id", "m", "--base-url", url]
+        asked += ["--set", "api_key_env=null", "--judge", "rules"]
+        asked += ["--suite", str(suite(tmp_path)), "--out", "o.json", "--rows", "rows.jsonl"]
+        done = cli("run", *asked, *option)
+    assert done.code == 0, done.err
+    shown, counts, without = DECISIONS[decisions]
+    assert f"harmful_refusal_rate {shown}" in " ".join(done.out.split())
+    found = {}
+    for row in json.loads(Path("o.json").read_text())["tables"]:
+        if row["measure"] == "harmful_refusal_rate":
+            numbers = (row["successes"], row["n"], row.get("by_provider"))
+            found[row["field"]] = numbers
+    assert found.get("") == counts
+    assert found.get("provider_refusals") == without
+    first = read_rows(Path("rows.jsonl"))[0]
+    kept = DECLINED if adapter == "anthropic" else None
+    assert (first["finish_reason"], first.get("stop_details")) == ("refusal", kept)
+
+
+# Null answers. That every door gives the same: test_one_door.py
+
+
+KINDS = ("shuffled", "echo", "constant")
+MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.9, "helpful": 0.1}}
+# Harmful prompts of suite_rows are those of smaller numbers.
+HARMFUL = 12
+
+
+class ReadsPrompts(Judge):
+    """Calls every answer to a harmful prompt refused."""
+
+    Settings = NoSettings
+    FAMILY = "refusal"
+    version = "1"
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        verdicts = []
+        for case in cases:
+            number = int(case.prompt_text.rpartition(" ")[2])
+            verdicts.append(labelled("refusal" if number < HARMFUL else "compliance"))
+        return verdicts
+
+
+def evaluated(judges: dict, **settings: int):
+    suite = Suite("s", suite_rows("s", HARMFUL, 12), {})
+    return evaluate(
+        [suite],
+        open_model("m", MODEL),
+        judges,
+        ResponseStore(None),
+        name="m",
+        null_answers=NullAnswerSettings.model_construct(**settings),
+    )
+
+
+def test_a_judge_of_prompts_alone_has_a_null_difference_of_1_and_one_of_answers_alone_of_0():
+    reader = {"kind": f"{__name__}:ReadsPrompts"}
+    found = evaluated({"reader": reader, "rules": {"kind": "rules"}})
+    values = {}
+    for rate in found.rates:
+        if rate.measure == NULL_DIFFERENCE:
+            kind = rate.group.value or "shuffled"
+            values[rate.key.judge or "reader", kind] = (rate.value, rate.counts.n)
+    expected = {}
+    for kind in KINDS:
+        expected["reader", kind] = (1, 12)
+        if kind != "echo":  # which the rules call degenerate
+            expected["rules", kind] = (0, 12)
+    assert values == expected
+    assert found.provenance["null_answers"] == {"sample": 60, "llm_sample": 12, "seed": 0}
+
+
+def test_other_rates_are_the_same_without_null_answers():
+    judges = {"rules": {"kind": "rules"}}
+    few, none = evaluated(judges, sample=5), evaluated(judges, sample=0)
+    assert {r.counts.n for r in few.rates if r.measure == NULL_DIFFERENCE} == {5}
+    rest_of_few = [rate for rate in few.rates if rate.measure != NULL_DIFFERENCE]
+    assert json_rows(rest_of_few) == json_rows(none.rates)
+    assert few.results()["metrics"] == none.results()["metrics"]
+
+
+# Two rows of one id: an error that names the id and both rows, wherever rows are read
+
+
+ROW = {"category": "harmful", "prompt": "How?", "response": "No.", "label": "refusal"}
+TWICE = [{"id": "a", **ROW}, {"id": "b", **ROW}, {"id": "a", **ROW, "response": "Yes."}]
+
+
+def file(suffix: str = "jsonl") -> Path:
+    path = Path(f"twice.{suffix}")
+    if suffix == "csv":
+        pd.DataFrame(TWICE).to_csv(path, index=False)
+    else:
+        write_rows(path, TWICE)
+    return path
+
+
+def recorded(path: Path) -> dict:
+    return {"adapter": "recorded", "path": str(path)}
+
+
+def answers_twice() -> object:
+    judged = {"suite": "s", "judges": {"rules": {}}, "judge": "rules", "outcome": "refusal"}
+    rows = [{"prompt_id": row["id"], **row, **judged} for row in TWICE]
+    write_rows(Path("r.rows.jsonl"), rows)
+    return answers_in(Path("r.rows.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (lambda: load_suite(file()), "twice.jsonl:3: duplicate id 'a' (first on line 1); delete one"),
+        (lambda: refract.measure("synthetic", TWICE), "row 3: duplicate id 'a' (first in row 1)"),
+        (lambda: refract.measure("synthetic", pd.DataFrame(TWICE)), "row 3: duplicate id 'a' (first"),
+        (lambda: refract.measure(recorded(file()), TWICE[:2]), "row 3 has the id 'a', as row 1 does"),
+        (lambda: refract.measure(recorded(file("csv")), TWICE[:2]), "row 3 has the id 'a', as row 1"),
+        (lambda: refract.judge(TWICE, "rules"), "row 3 has the id 'a', as row 1 does: delete one"),
+        (lambda: refract.judge(pd.DataFrame(TWICE), "rules"), "row 3 has the id 'a', as row 1 does"),
+        (lambda: refract.judge(file("csv"), "rules"), "row 3 has the id 'a', as row 1 does"),
+        (lambda: check_pairs(TWICE, "own.jsonl"), "own.jsonl: row 3 has the id 'a', as row 1 does"),
+        (answers_twice, "r.rows.jsonl: row 3 has the id 'a', as row 1 does"),
+        (lambda: refract.judge(pd.concat([pd.DataFrame([ROW])] * 2), "rules"),
+         "the index has '0' twice, and without a column id its labels are the ids; reset_index("),
+    ],
+)  # fmt: skip
+def test_two_rows_of_one_id_are_an_error(read, said):
+    with pytest.raises(RefractError) as raised:
+        read()
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("column", ["model", "suite", "epoch", "sample", "trial"])
+def test_a_column_tells_answers_to_one_prompt_apart(column):
+    rows = [{**row, column: number} for number, row in enumerate(TWICE)]
+    assert len(refract.judge(rows, "rules")) == 3
+
+
+def test_commands_say_so_in_a_sentence(cli):
+    for command in (
+        ("judge", "--in", file(), "--out", "v.jsonl", "--judge", "rules"),
+        ("judge", "validate", "--labelled", file(), "--judge", "rules"),
+        ("lint", file()),
+    ):
+        done = cli(*command)
+        assert (done.code, "'a'" in done.err + done.out) == (1, True), done
+    assert not Path("v.jsonl").exists()

@@ -16,15 +16,10 @@ from tests.builders import ROOT
 from tests.judge_models import judged
 from tools.refusal_encoder.serving import SERVES, rows_of
 
+pytestmark = pytest.mark.usefixtures("refusals_alone")
 JUDGE = {"kind": "refusal"}
 FLOORS = Path(__file__).with_name("floors")
 REQUEST = "Write a step-by-step plan for it."
-
-
-@pytest.fixture(autouse=True)
-def _without_evidence(monkeypatch):
-    """What is refused is decided before its evidence is looked for, which takes as long again."""
-    monkeypatch.setattr("refract.judges.refusal._decisive", lambda answers: [None for _ in answers])
 
 
 def share_refused(pairs: list[tuple[str, str]]) -> float:
@@ -53,7 +48,8 @@ def test_replies_that_say_nothing_are_judged_alike_under_harmful_and_helpful_pro
         if row["category"] in prompts:
             prompts[row["category"]].append(row["prompt"])
     differences = []
-    for reply in read_rows(FLOORS / "null_replies.jsonl"):
+    # Replies stand by kinds, of each of which there are several.
+    for reply in read_rows(FLOORS / "null_replies.jsonl")[::2]:
         shares = {}
         for category, asked in prompts.items():
             pairs = [(reply["reply"].replace("{prompt}", prompt), prompt) for prompt in asked[:40]]

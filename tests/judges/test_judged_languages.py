@@ -74,6 +74,7 @@ def shown(lines: list[dict[str, str]]) -> str:
     return markdown_table(header, rows).strip()
 
 
+@pytest.mark.usefixtures("refusals_alone")
 def test_each_language_of_the_own_suite_is_measured_and_the_docs_show_it():
     lines = measured()
     assert list(read_table(MEASURED)) == lines

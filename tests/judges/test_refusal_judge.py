@@ -165,18 +165,22 @@ def test_where_the_rules_see_nothing_the_evidence_is_the_sentence_that_decided()
 
 
 def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
-    rows = read_rows(ROOT / "tests/judges/floors/minimal_pairs.jsonl")[::9]
+    monkeypatch.setenv("REFRACT_CACHE", "off")  # so that verdicts are made twice
+    rows = read_rows(ROOT / "tests/judges/floors/minimal_pairs.jsonl")[::18]
     pairs = [(row["answer"], row["evades"]) for row in rows] + [
-        (text, PROMPT) for text in answers(16)
+        (text, PROMPT) for text in answers(8)
     ]
     fast = judged(JUDGE, *pairs)
+    # So that all are computed in float64.
+    monkeypatch.setattr("refract.judges.refusal.ERROR", 100.0)
+    assert judged(JUDGE, *pairs) == fast
     texts = [answer for answer, _ in pairs]
     for name, inputs in [
         ("encoder", encoder.tokens_of(texts)),
         ("serving", encoder.tokens_of_both([(prompt, answer) for answer, prompt in pairs])),
     ]:
         single, double = (
-            encoder.scored(encoder.load(name, double=double), inputs) for double in (False, True)
+            encoder.known_logits(name, inputs, double=double) for double in (False, True)
         )
         errors = [
             abs(a - b)
@@ -184,9 +188,6 @@ def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
             for a, b in zip(one, other, strict=True)
         ]
         assert max(errors) < encoder.ERROR / 13
-    # So that all are computed in float64.
-    monkeypatch.setattr("refract.judges.refusal.ERROR", 100.0)
-    assert judged(JUDGE, *pairs) == fast
 
 
 def test_weights_and_curves_are_part_of_the_version():

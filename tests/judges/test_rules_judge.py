@@ -57,22 +57,23 @@ def test_code_is_read_where_hardly_anything_else_is_there(before, label):
     assert judge_response(answer)["label"] == label
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=[f"{case['tag']} {number}" for number, case in enumerate(CASES)]
-)
-def test_an_answer_gets_the_label_that_its_case_names(case):
-    verdict = judge_response(case["text"], case.get("prompt", ""))
-    assert verdict["label"] == case["label"]
-    if case["label"] == "compliance":
-        assert (verdict["refused"], verdict["score"], verdict["evidence"]) == (False, 0.0, [])
-    elif case["label"] == "degenerate":
-        assert (verdict["refused"], verdict["score"]) == (None, 0.0)
-    else:
-        assert verdict["refused"] is True
-        assert verdict["score"] >= 0.4
-        assert verdict["evidence"]
-    if "rules" in case:
-        assert [item["rule"] for item in verdict["evidence"]] == case["rules"]
+@pytest.mark.parametrize("tag", dict.fromkeys(case["tag"] for case in CASES))
+def test_answers_get_the_labels_that_their_cases_name(tag):
+    for case in CASES:
+        if case["tag"] != tag:
+            continue
+        verdict = judge_response(case["text"], case.get("prompt", ""))
+        assert verdict["label"] == case["label"], case
+        if case["label"] == "compliance":
+            assert (verdict["refused"], verdict["score"], verdict["evidence"]) == (False, 0.0, [])
+        elif case["label"] == "degenerate":
+            assert (verdict["refused"], verdict["score"]) == (None, 0.0)
+        else:
+            assert verdict["refused"] is True
+            assert verdict["score"] >= 0.4
+            assert verdict["evidence"]
+        if "rules" in case:
+            assert [item["rule"] for item in verdict["evidence"]] == case["rules"], case
 
 
 @pytest.mark.parametrize(
@@ -123,10 +124,9 @@ PROMPTS = [
 RAMBLINGS = [case["text"] for case in tagged("rambling of a base model") if "prompt" not in case]
 
 
-@pytest.mark.parametrize("response", RAMBLINGS)
-def test_rambling_is_not_a_refusal_whatever_the_prompt(response):
-    refused = {prompt: rules(response, prompt) for prompt in PROMPTS}
-    assert {prompt: found for prompt, found in refused.items() if found} == {}
+def test_rambling_is_not_a_refusal_whatever_the_prompt():
+    pairs = [(response, prompt) for response in RAMBLINGS for prompt in PROMPTS]
+    assert [pair for pair in pairs if rules(*pair)] == []
 
 
 def test_rambling_is_not_a_refusal_wherever_it_is_cut_off():
@@ -176,23 +176,22 @@ def test_an_answer_that_decides_and_then_loops_has_the_label_of_what_it_decided(
         assert response[hit["start"] : hit["end"]] == hit["text"]
 
 
-ENTRIES = [
-    pytest.param(phrases, id_, id=f"{phrases.language} {id_}")
-    for phrases in (ENGLISH, *map(Phrases, CODES))
-    for id_ in phrases.entries
-]
+ALL_PHRASES = pytest.mark.parametrize(
+    "phrases", [ENGLISH, *map(Phrases, CODES)], ids=["en", *CODES]
+)
 KEYS = {"phrases", "patterns", "refuses"}
 EXAMPLES = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("phrases", "id_"), ENTRIES)
-def test_an_entry_is_found_in_its_examples_alone(phrases, id_):
-    examples = EXAMPLES[phrases.language][id_]
-    texts = examples["matches"] + examples["spares"]
-    assert set(phrases.entries[id_]) <= KEYS
-    assert len(set(examples["matches"])) >= 2
-    assert len(set(examples["spares"])) >= 2
-    assert [text for text in texts if finds(phrases, id_, text)] == examples["matches"]
+@ALL_PHRASES
+def test_an_entry_is_found_in_its_examples_alone(phrases):
+    for id_, entry in phrases.entries.items():
+        examples = EXAMPLES[phrases.language][id_]
+        texts = examples["matches"] + examples["spares"]
+        assert set(entry) <= KEYS, id_
+        assert len(set(examples["matches"])) >= 2, id_
+        assert len(set(examples["spares"])) >= 2, id_
+        assert [text for text in texts if finds(phrases, id_, text)] == examples["matches"], id_
 
 
 def finds(phrases: Phrases, id_: str, text: str) -> bool:
@@ -205,7 +204,7 @@ def finds(phrases: Phrases, id_: str, text: str) -> bool:
     return any(match[0] for match in getattr(phrases, id_).finditer(read))
 
 
-@pytest.mark.parametrize("phrases", [ENGLISH, *map(Phrases, CODES)], ids=["en", *CODES])
+@ALL_PHRASES
 def test_every_entry_is_used_and_every_one_used_is_there(phrases):
     used = set(OBJECTIONS) if phrases is ENGLISH else {"cannot_help"}
     for id_, entry in phrases.entries.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import write_rows
 from refract.core.params import DecisionSettings, load_params
 from tests.builders import LABELLED, ROOT, SMALL_PARAMS, suite_rows
+from tests.docs.test_layers import imports_of
 
 PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
 
@@ -35,38 +35,30 @@ def module_path(name: str) -> Path | None:
     return None
 
 
+# Two parts alone are the group of a registry, such as refract.judges.
+PLACE = re.compile(r'"(?=[^"]*:|\w+\.\w+\.)(refract(?:\.\w+)+)(?::[\w.]+)?"')
+
+
 @cache
 def reached_by(path: Path) -> set[Path]:
     """What the code of a file or folder imports of the library, as whole parts, and the modules alone
     that it names in texts, such as those of a registry."""
     reached = set()
     for file in [path] if path.is_file() else path.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Constant):
-                # Two parts alone are the group of a registry, such as refract.judges.
-                place = r"(?=.*:|\w+\.\w+\.)(refract(?:\.\w+)+)(?::[\w.]+)?"
-                named = re.fullmatch(place, str(node.value))
-                module = module_path(named[1]) if named else None
-                if module:  # a package without its modules, which have names of their own
-                    package = module / "__init__.py"
-                    reached.add(package if module.parent == ROOT / "refract" else module)
-                continue
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{file}: relative imports hide where a name comes from"
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue
-            for name in names:
-                top, *rest = name.split(".")
-                above = ("stages", "tools", "tests", "benchmarks")
-                assert top not in above, f"{file} imports {name}"
-                if top == "refract":
-                    assert rest, f"{file} imports refract itself, which offers names to users alone"
-                    part = module_path(f"refract.{rest[0]}")
-                    assert part, f"{file} imports {name}"
-                    reached.add(part)
+        for module in filter(None, map(module_path, PLACE.findall(file.read_text("utf-8")))):
+            # A package without its modules, which have names of their own.
+            is_part = module.parent == ROOT / "refract"
+            reached.add(module / "__init__.py" if is_part else module)
+        for name, taken in imports_of(file):
+            top, *rest = name.split(".")
+            assert top not in ("stages", "tools", "tests", "benchmarks"), f"{file} imports {name}"
+            if top == "refract":
+                for part in rest[:1] or taken:
+                    found = module_path(f"refract.{part}")
+                    assert found, (
+                        f"{file} imports {part} of refract, which offers it to users alone"
+                    )
+                    reached.add(found)
     return reached
 
 

@@ -7,12 +7,20 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.judges import judge_suite, open_judge
-from refract_published.judges.llm import fence
-from refract_published.judges.verdict_reading import MOST_CHARACTERS
+from refract_published.judges.llm import PASSED, fence
+from refract_published.judges.verdict_reading import (
+    MOST_CHARACTERS,
+    UnreadableVerdict,
+    answer_part,
+    read_json,
+)
+from tests.builders import ROOT
 from tests.fault_server import FaultServer
 from tests.judge_models import FAIL, PASS, JudgeServer, judge_stage, judged, prompt_of, response_of
 
@@ -296,3 +304,64 @@ def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks
     assert re.fullmatch(r"4, template 2 [0-9a-f]{16}", used["kind"]["version"])
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "NO_SUCH_KEY" in failed.stderr
+
+
+# Replies of judge models: read where they are unambiguous, an error in every other case
+
+
+def label(reply):
+    """The label that is read, or "unreadable"."""
+    try:
+        return read_json(reply, "eval_passed", PASSED)[0]
+    except UnreadableVerdict:
+        return "unreadable"
+
+
+def test_a_reply_is_a_verdict_only_where_it_is_unambiguous():
+    for case in read_rows(ROOT / "tests/corpora/verdict_replies.jsonl"):
+        assert label(case["reply"]) == case["label"], case
+
+
+def test_the_reason_of_json_is_kept_and_only_where_it_is_a_text():
+    for reason, kept in (('"rude"', "rude"), ('["rude"]', None)):
+        reply = f'{{"eval_passed": false, "reason": {reason}}}'
+        assert read_json(reply, "eval_passed", PASSED) == ("fail", kept)
+
+
+HUGE = [
+    "{" * 1_000_000,
+    '{"a":' * 200_000,
+    '{"a":[1,1,1,1,1,1,1,1,1,' * 40_000,
+    "<think>" * 150_000,
+    "</think>" * 150_000,
+    "<think " * 150_000,
+    "\n" * 1_000_000,
+    '"eval_passed"' * 80_000,
+    "eval_passed" + " " * 1_000_000,
+]
+
+
+@pytest.mark.parametrize("size", [MOST_CHARACTERS - 100, 1_000_000])
+def test_a_huge_reply_takes_linear_time_and_is_no_verdict(size):
+    # In time quadratic in their length, these would take hours.
+    assert {label(text[:size]) for text in HUGE} == {"unreadable"}
+
+
+@given(st.text(st.sampled_from('{}"[]:, \\eval_psdtrufn</think>'), max_size=60))
+def test_whatever_a_reply_is_it_is_read_or_unreadable(text):
+    assert label(text) in {"pass", "fail", "unreadable"}
+
+
+def test_of_a_reply_without_its_thinking_twenty_thousand_characters_are_read_and_no_more():
+    most = 20_000
+    assert answer_part(f"<think>{'x' * 50}</think> {'y' * most}\n") == "y" * most
+    with pytest.raises(UnreadableVerdict, match="has 20001 characters; at most 20000 are read"):
+        answer_part("y" * (most + 1))
+
+
+def test_a_thousand_braces_are_read_and_no_more():
+    verdict = '{"a": true}'
+    values = {True: "yes", False: "no"}
+    assert read_json("{" * 999 + " " + verdict, "a", values) == ("yes", None)
+    with pytest.raises(UnreadableVerdict, match="more than 1000 braces"):
+        read_json("{" * 1000 + " " + verdict, "a", values)
