@@ -18,6 +18,7 @@ from refract.models.contents import THINKING, Contents, fields, kind_of_part, li
 from refract.models.protocol import Answer, stop_details
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
 from refract.models.replies import token_count
+from refract.models.sending import LiveRun
 from refract.models.turn import with_call_ids
 
 
@@ -49,6 +50,7 @@ class Anthropic(Provider):
     Settings = AnthropicSettings
     settings: AnthropicSettings
     PACKAGE = "anthropic"
+    RUN = LiveRun
     path = "/v1/messages"
 
     def client(self, options: dict[str, Any]) -> Any:

@@ -27,6 +27,7 @@ from refract.models.replies import (
     first_word,
     says_filtered,
 )
+from refract.models.sending import LiveRun
 from refract.models.turn import Markers, refuse_ambiguous, with_call_ids
 
 # OpenAI's models that take tools beside reasoning, or any request, in the Responses API
@@ -112,6 +113,7 @@ class OpenAI(Provider):
     Settings = OpenAISettings
     settings: OpenAISettings
     PACKAGE = "openai"
+    RUN = LiveRun
 
     def identity(self) -> dict[str, Any]:
         identity = super().identity()

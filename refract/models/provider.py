@@ -14,7 +14,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -40,7 +40,6 @@ from refract.models.replies import (
     say_once,
     token_count,
 )
-from refract.models.sending import LiveRun
 
 CONNECT_SECONDS = 10.0
 # Seconds for which a server that asks for rest gets it; where it asks for more, such as a day, the
@@ -203,6 +202,7 @@ class Provider(Model):
     whose calls are at the server, and not between two tries."""
 
     PACKAGE: ClassVar[str]
+    RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
     runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
@@ -391,7 +391,7 @@ class Provider(Model):
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = LiveRun(self, requests, items.put)
+        run = self.RUN(self, requests, items.put)
 
         async def work() -> None:
             try:

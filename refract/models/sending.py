@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
-
-if TYPE_CHECKING:
-    from refract.models.provider import Provider
+from refract.models.provider import Provider
 
 # Repeats of a call while none was connected: a server that is not there is not waited for.
 FIRST_RETRIES = 2
