@@ -4,23 +4,24 @@ Run ``python -m tools.ledger --data FOLDER --judge rules`` with the folder that 
 (``data/labelled`` of ``REFRACT_TEST_DATA``). The answers are not part of the repository; rates and
 counts are. Entries of other judges stay as they are. A judge that was trained on some of the
 sources is to be measured on each by one that was not: a training script writes those rows with
-``refract.agreement.ledger.add_to_ledger``, and this one leaves that judge alone.
+``add_to_ledger``, and this one leaves that judge alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from refract.agreement.ledger import (
     LEDGER,
     LedgerEntry,
-    add_to_ledger,
     ledger_entries,
+    read_ledger,
     shown_gap,
+    write_ledger,
 )
 from refract.agreement.scores import PARTIALS
 from refract.core.jsonl import read_rows
@@ -118,6 +119,12 @@ def measured(folder: Path, judges: Sequence[str]) -> list[LedgerEntry]:
                 given = (opened[judge].version, rows, truth, labels, partial)
                 entries += ledger_entries(judge, *given, SHAPED.get(judge, ()))
     return entries
+
+
+def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
+    """Writes entries into a file, in place of those with the same key."""
+    known = {entry.key: entry for entry in (*read_ledger(path), *entries)}
+    write_ledger(path, known.values())
 
 
 def main() -> None:

@@ -178,12 +178,6 @@ def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     write_table(path, COLUMNS, (entry._asdict() for entry in in_order))
 
 
-def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes entries into a file, in place of those with the same key."""
-    known = {entry.key: entry for entry in (*read_ledger(path), *entries)}
-    write_ledger(path, known.values())
-
-
 def shown_gap(entry: LedgerEntry) -> str:
     """A rate gap in points with its interval, such as ``+3.2 [-1.0, +7.4]``."""
     if entry.gap is None:

@@ -8,20 +8,27 @@ import sys
 from typing import Any
 
 from refract.cli.options import keep_inputs
+from refract.cli.printing import print_table
 from refract.cli.run_request import RunOptions, RunRequest
-from refract.cli.run_text import print_rates
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
+from refract.core.vocabulary import SAMPLES_FIELD
 from refract.evaluate import Evaluation, evaluate, nothing_to_judge, read_suites, rows_sha256
 from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import SERVERS, open_model
 from refract.models.answering import ANSWERS
 from refract.models.store import open_store
-from refract.rates.counting import coverage_warnings, ended_thinking, unread_calls
+from refract.rates.counting import coverage_warnings
+from refract.rates.key import NULL_DIFFERENCE, WITHOUT_PROVIDER
 from refract.report.judge_notes import prompt_readers
+from refract.report.markdown import shown_table
 from refract.report.view import View
+from refract.report.wording import clusters_text, not_judged, percent, short_text
 from refract.results.sources import run_files, write_run
+
+# Rates that follow from others, and are not printed.
+HIDDEN = ("refusal_difference_to_pair", "under_refusal_rate")
 
 
 def run(**options: Any) -> None:
@@ -102,12 +109,43 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
     for result in evaluation.suites.values():
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole
-        thinking = ended_thinking(result.responses)
-        unread = unread_calls(result.responses)
-        for line in coverage_warnings(whole, loops, thinking, unread) if whole else []:
+        for line in coverage_warnings(whole, result.responses, loops) if whole else []:
             say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
+
+
+def print_rates(view: View) -> None:
+    """Prints the rates of a run over whole suites, and of its samples, with the note on their
+    intervals."""
+    groups = {
+        "": "",
+        SAMPLES_FIELD: ", k = {}",
+        WITHOUT_PROVIDER.field: ", without refusals by the provider",
+    }
+    rows = []
+    for rate in view.every:
+        if rate.group.field not in groups or rate.name in HIDDEN:
+            continue
+        if rate.group == WITHOUT_PROVIDER and rate.measure.metric != "first":
+            continue
+        counts = rate.counts
+        # No difference at all has an interval by the number of pairs alone.
+        no_difference = rate.measure == NULL_DIFFERENCE and rate.value == 0
+        n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
+        rows.append(
+            {
+                "suite": rate.key.label if len(view.suites) > 1 else "",
+                "measure": rate.name + groups[rate.group.field].format(rate.group.value),
+                f"rate [{percent(view.confidence)}]": "none" if no_difference else short_text(rate),
+                "counts": f"{n}{clusters_text(rate)}",
+                "not judged": not_judged(rate),
+                "cut off": counts.cut_off or "",
+            }
+        )
+    table = shown_table(rows)
+    print_table(table.header, table.rows)
+    say(view.interval_note)
 
 
 def _where_to(request: RunRequest) -> str:

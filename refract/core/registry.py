@@ -25,10 +25,7 @@ from refract.core.errors import MissingPackage, ParamsError, nearest
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "dialogue": {"refract.judges": ("calls",)},
-    "exact": {
-        "refract.arithmetics": ("exact",),
-        "refract.commands": ("verify",),
-    },
+    "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
     "gguf": {"refract.weight_files": ("gguf",)},
     "inspect": {},  # it names parts of other tools
     "paper": {
@@ -38,8 +35,8 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "published": {
         "refract.commands": ("import-suite", "judge.fetch", "judge.list", "models.fetch"),
         "refract.judges": (
-            *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
-            *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
+            *("bert_score", "bert_score_reference", "classifier", "published"),
+            *("coherency", "harmfulness", "llm_refusal", "refusal_cause"),
             *("reference", "requirement", "similarity"),
         ),
         "refract.logs": ("inspect", "lm_eval"),

@@ -11,8 +11,6 @@ PARTIAL = "partial_refusal"
 REFUSAL_LABELS = ("refusal", PARTIAL, "compliance")
 # What a person or a judge may say of an answer; a degenerate one has nothing to judge in it.
 LABELS = (*REFUSAL_LABELS, "degenerate")
-# Whether a question was left open, since it has no answer that could be known.
-ABSTENTION_LABELS = ("abstains", "answers", "refuses")
 # The outcome of a request that the provider refused by a signal of its own, where such count.
 BY_PROVIDER = "refused_by_provider"
 # Outcomes that rates of refusal count.
@@ -62,7 +60,6 @@ FAMILIES = {
     "harmful": Family(("harmful", "harmless")),
     # Why what was asked was not done.
     "cause": Family(("will_not", "cannot", "answered")),
-    "abstention": Family(ABSTENTION_LABELS),
     # Whether an answer holds certain strings; the first such judge of a suite measures attacks.
     "strings": Family(("found", "not_found")),
     # A score from 0 to 1, with a label of refusal or none at all.

@@ -460,16 +460,16 @@ def ended_thinking(responses: Iterable[ResponseRow]) -> int:
     return ended
 
 
-def unread_calls(responses: Iterable[ResponseRow]) -> int:
-    """In how many answers a mark of a tool call is left: what stands there could not be read as one."""
-    return sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
-
-
-def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0, unread: int = 0) -> list[str]:
+def coverage_warnings(
+    rate: Rate, responses: Collection[ResponseRow] = (), looped: int = 0
+) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
-    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``, and
-    in how many a tool call could not be read (``unread``). ``rate`` is over all; fewer stand beside
-    each rate alone."""
+    were not judged, were cut off, or (``looped``) ended in a loop; how many of the ``responses`` ended
+    in thinking, and in how many a tool call could not be read. ``rate`` is over all; fewer stand
+    beside each rate alone."""
+    thinking = ended_thinking(responses)
+    # Where a mark is left in a text, what stands there could not be read as a call.
+    unread = sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]

@@ -180,22 +180,12 @@ def _share(name: str, family: str, label: str, title: str = "") -> Measure:
 
 
 MEAN_SCORE = _define("mean_score", "none", JUDGES, counted_for="judge")
-ABSTAINS = _share("abstention_rate", "abstention", "abstains", "unanswerable, left open")
-GUESSES = _share("false_confidence_rate", "abstention", "answers", "unanswerable, answered anyway")
-# Of questions that have an answer; the others are of those that have none.
-OVER_ABSTENTION = _share("over_abstention_rate", "abstention", "abstains", "answerable, left open")
 # What the verdicts of a further judge add up to; of a suite's first judge of refusal all but κ.
 FAMILY_MEASURES = {
     "refusal": (*CLEAN_MEASURES, *CONTRASTS.values(), NULL_DIFFERENCE, CONTROLS_PASSED, KAPPA),
     "pass_fail": (_share("fail_rate", "pass_fail", "fail"),),
     "harmful": (_share("harmful_rate", "harmful", "harmful"),),
     "cause": (_share("cannot_rate", "cause", "cannot"),),
-    "abstention": (
-        ABSTAINS,
-        GUESSES,
-        _share("unanswerable_refusal_rate", "abstention", "refuses", "unanswerable, refused"),
-        OVER_ABSTENTION,
-    ),
     "strings": (_share("found_rate", "strings", "found"),),
     **dict.fromkeys(("refusal_score", "score", "similarity"), (MEAN_SCORE,)),
     # A judge that reads thinking, beside the first judge, which reads the answer.

@@ -13,7 +13,6 @@ from refract.statistics.proportions import settled
 
 # The measures that the first table begins with, by the category that each is over.
 CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
-WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 
 short_estimate = partial(estimate_text, places=2)
@@ -41,31 +40,6 @@ def plain_estimate(rate: Rate) -> str:
     if rate.shown is None:
         return f"{decimals(rate.value)} (no interval)"
     return _estimate(rate, places=3)
-
-
-def rate_text(rate: Rate | None) -> str:
-    """The same with counts and limits: ``0.912 [0.850, 0.950] 118/129 (7 partial); 5 % cut off``,
-    with its clusters, and the bounds for what was not judged. A mean has ``/12`` for counts."""
-    if rate is None:
-        return MISSING
-    counts, share = rate.counts, rate.counts.cut_off_share
-    if rate.value is None:
-        parts = [f"{MISSING} 0/0"]
-    else:
-        kinds = []
-        if counts.partial:
-            kinds.append(f"{counts.partial} partial")
-        if _by_provider(rate):
-            kinds.append(f"{_by_provider(rate)} by the provider")
-        ratio = f"{'' if counts.successes is None else counts.successes}/{counts.n}"
-        ratio += f" ({', '.join(kinds)})" if kinds else ""
-        parts = [f"{plain_estimate(rate)} {ratio}{clusters_text(rate)}"]
-    if share:
-        parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
-    bounds = bounds_text(rate)
-    if bounds:
-        parts.append(f"with {counts.unjudged} not judged {bounds}")
-    return "; ".join(parts)
 
 
 def short_text(rate: Rate | None) -> str:

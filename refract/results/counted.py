@@ -22,7 +22,7 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
-from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking, unread_calls
+from refract.rates.counting import clusters_of, coverage_warnings
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
@@ -152,9 +152,7 @@ def count_suite(
         labels_by_models=answers.labels.by_models if answers.labels else 0,
     )
     if numbers.whole is not None:
-        thinking = ended_thinking(answers.responses.values())
-        unread = unread_calls(answers.responses.values())
-        warnings += coverage_warnings(numbers.whole, thinking=thinking, unread=unread)
+        warnings += coverage_warnings(numbers.whole, answers.responses.values())
     return numbers._replace(warnings=warnings)
 
 

@@ -187,7 +187,6 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),
     "reference": ("a text", _is_text),
-    "answerable": ("true or false", lambda value: isinstance(value, bool)),
     "pair_id": ("the id of a row", lambda value: isinstance(value, str | None)),
     "language": ("a code such as en or pt-BR", _is_text),
     "images": ("a list of SHA-256 hashes, since no image is sent", _are_hashes),

@@ -11,7 +11,6 @@ from refract.agreement.ledger import (
     ALL,
     LEDGER,
     LedgerEntry,
-    add_to_ledger,
     ledger_entries,
     read_ledger,
     shown_gap,
@@ -22,7 +21,7 @@ from refract.core.tables import read_table
 from refract.judges import SHIPPED, open_judge
 from refract.statistics.paired import tango
 from tests.outside import outside
-from tools.ledger import measured
+from tools.ledger import add_to_ledger, measured
 
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Use a sharp knife and cut slowly."
 

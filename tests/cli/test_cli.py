@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from refract import judges
 from refract.cli import GROUPS, HIDDEN, OLD_NAMES, PLACES, app, printing
-from refract.cli.run_text import print_rates
+from refract.cli.run import print_rates
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.rates.rate import Interval

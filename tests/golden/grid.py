@@ -96,7 +96,7 @@ def computed(folder: Path) -> Project:
         "rules": {"kind": "rules"},
         "second": {"kind": "rules"},
         "strings": {"kind": "strings"},
-        "abstention": {"kind": "abstention"},
+        "found": {"kind": "strings"},
     }
     params["suites"]["alpha"] |= {
         "judges": ["rules", "second"],
@@ -109,7 +109,7 @@ def computed(folder: Path) -> Project:
             "typos_fail_rate": {"max": 0.1},
         },
     }
-    params["suites"]["beta"] |= {"judges": ["rules", "strings", "abstention"], "sample": 22}
+    params["suites"]["beta"] |= {"judges": ["rules", "strings", "found"], "sample": 22}
     project.set_params(params)
     project.compute()
     answers = stored_answers(project.folder, params, "greedy", "alpha")

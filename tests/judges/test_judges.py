@@ -20,7 +20,6 @@ NEEDED: dict[str, dict] = {}
 for kind in (
     "coherency",
     "harmfulness",
-    "llm_abstention",
     "llm_refusal",
     "refusal_cause",
     "requirement",

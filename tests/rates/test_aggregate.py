@@ -26,7 +26,6 @@ from refract.rates.counting import (
     ended_thinking,
     mean_rate,
     outcome,
-    unread_calls,
 )
 from refract.rates.judge_error import with_judge_error
 from refract.rates.key import (
@@ -242,8 +241,7 @@ def test_tool_calls_that_cannot_be_read_are_warned_of():
         response("Sent.", tool_calls=calls),
         response("I call no tool."),
     ]
-    assert unread_calls(rows) == 2
-    (line,) = coverage_warnings(refused(["refusal"] * 20), unread=2)
+    (line,) = coverage_warnings(refused(["refusal"] * 20), rows)
     assert line.startswith("2 answers hold a tool call that cannot be read")
 
 
@@ -503,22 +501,6 @@ def test_every_family_of_labels_reaches_a_number(family):
     assert rate.value is not None
     # Refusal over harmful and helpful together is in the table and no headline.
     assert (rate.name in suite_metrics(table)) == (family != "refusal")
-
-
-def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one():
-    labels = {"a": "abstains", "b": "answers", "c": "answers", "d": "refuses", "e": "abstains"}
-    rows = suite_of(**dict.fromkeys([*labels, "f"], "compliance"))
-    for source in rows[0]:
-        source["answerable"] = source["id"] in "ef"
-        rows[3][source["id"]]["left_open"] = verdict(labels.get(source["id"], "answers"))
-    families = {"first": "refusal", "left_open": "abstention"}
-    table = aggregate_suite(*rows, {"judges": [*families]}, JUDGES, families).table
-    assert shares([rate for rate in table if rate.key.judge == "left_open"]) == {
-        ("left_open_abstention_rate", ""): (1, 4),
-        ("left_open_false_confidence_rate", ""): (2, 4),
-        ("left_open_unanswerable_refusal_rate", ""): (1, 4),
-        ("left_open_over_abstention_rate", ""): (1, 2),
-    }
 
 
 def test_rows_are_matched_by_prompt_id_and_those_that_lack_one_stop_the_stage():

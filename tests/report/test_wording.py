@@ -12,41 +12,38 @@ from hypothesis import strategies as st
 
 from refract.core.decimals import decimals
 from refract.rates.rate import Counts, Interval
-from refract.report.wording import p_text, rate_text
+from refract.report.wording import bounds_text, clusters_text, p_text, plain_estimate, short_text
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.statistics.proportions import wilson
 from tests.builders import rate
 
-UNJUDGED = "; with 9 not judged 0.465 to 0.535"
 BOUNDS = {"excluded": {"error": 9}, "bounds": Interval(60 / 129, 69 / 129)}
 
 
 @pytest.mark.parametrize(
-    ("more", "shown"),
+    ("more", "clusters", "bounds"),
     [
-        ({}, ""),
-        ({"clusters": 120, "cut_off": 0}, ""),
-        ({"clusters": 26}, ", 26 requests"),
-        ({"clusters": 1}, ", 1 request"),
-        ({"clusters": 10, "clustered_by": "type"}, ", 10 values of type"),
-        ({"partial": 7}, " (7 partial)"),
-        ({"cut_off": 6}, "; 5 % cut off"),
-        ({"cut_off": 12}, "; 10 % CUT OFF"),
-        (BOUNDS, UNJUDGED),
-        (BOUNDS | {"outer": Interval(0.381, 0.62)}, f"{UNJUDGED} [0.381, 0.620]"),
+        ({}, "", ""),
+        ({"clusters": 120}, "", ""),
+        ({"clusters": 26}, ", 26 requests", ""),
+        ({"clusters": 1}, ", 1 request", ""),
+        ({"clusters": 10, "clustered_by": "type"}, ", 10 values of type", ""),
+        (BOUNDS, "", "0.465 to 0.535"),
+        (BOUNDS | {"outer": Interval(0.381, 0.62)}, "", "0.465 to 0.535 [0.381, 0.620]"),
     ],
 )
-def test_what_limits_a_rate_stands_beside_it(more, shown):
+def test_what_limits_a_rate_is_said(more, clusters, bounds):
     limited = rate("refusal_rate", 60, 120, **{"interval": Interval(0.4, 0.6)} | more)
-    assert rate_text(limited) == f"0.500 [0.400, 0.600] 60/120{shown}"
+    assert plain_estimate(limited) == "0.500 [0.400, 0.600]"
+    assert (clusters_text(limited), bounds_text(limited)) == (clusters, bounds)
 
 
 def test_a_rate_without_an_interval_or_a_value_says_so():
-    assert rate_text(None) == "—"
-    assert rate_text(rate("x", 2, 2, interval=None)) == "1.000 (no interval) 2/2"
+    assert plain_estimate(rate("x", 2, 2, interval=None)) == "1.000 (no interval)"
     nothing = Counts(0, 0, excluded={"empty": 4})
     unjudged = replace(rate("x", 1, 2), value=None, counts=nothing, bounds=Interval(0, 1))
-    assert rate_text(unjudged) == "— 0/0; with 4 not judged 0.000 to 1.000"
+    assert (plain_estimate(unjudged), bounds_text(unjudged)) == ("—", "0.000 to 1.000")
+    assert short_text(None) == "—"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +68,7 @@ def test_a_rate_of_counts_that_was_read_from_its_table_is_rounded_once(counts):
     held = Fraction(successes / n) == Fraction(successes, n)
     rounding = ROUND_HALF_EVEN if held else ROUND_HALF_UP
     value = (Decimal(successes) / Decimal(n)).quantize(Decimal("0.001"), rounding)
-    assert rate_text(read) == f"{value} [{low:.3f}, {high:.3f}] {successes}/{n}"
+    assert plain_estimate(read) == f"{value} [{low:.3f}, {high:.3f}]"
 
 
 def test_a_p_value_that_rounds_to_nothing_is_not_zero():

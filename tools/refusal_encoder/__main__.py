@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.agreement.ledger import LEDGER, add_to_ledger
+from refract.agreement.ledger import LEDGER
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import Tokens, arranged
@@ -39,6 +39,7 @@ from refract.judges.refusal.encoder import (
     tokens_of_both,
 )
 from refract_published.judges.similarity import encoder_folder
+from tools.ledger import add_to_ledger
 from tools.refusal_encoder import curves, serving, table
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train

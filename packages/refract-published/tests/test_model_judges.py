@@ -188,7 +188,6 @@ def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged()
         ("llm_refusal", '{"label": "compliance"}', "compliance", False, 0.0),
         ("harmfulness", '{"answer": "yes"}', "harmful", None, 1.0),
         ("harmfulness", '{"answer": "no"}', "harmless", None, 0.0),
-        ("llm_abstention", '{"label": "abstains"}', "abstains", None, None),
         ("refusal_cause", '{"cause": "will_not"}', "will_not", None, None),
         ("refusal_cause", '{"cause": "cannot"}', "cannot", None, None),
         ("refusal_cause", '{"cause": "answered"}', "answered", None, None),

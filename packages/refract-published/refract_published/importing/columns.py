@@ -45,7 +45,6 @@ OF_ANSWERS = (
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
 RESERVED = {
     "id",
-    "answerable",
     "category",
     "control",
     "item",
@@ -161,7 +160,6 @@ class Published(Settings):
     id: list[str] = Field(default=[])
     pair: str | None = None
     calls: str | None = None
-    unanswerable: dict[str, str] = Field(default={})
     kept: dict[str, str] = Field(default={})
     category: Category | CategoryColumn = "harmful"
     agrees: CategoryColumn | None = None
@@ -312,8 +310,6 @@ class Published(Settings):
         """The fields of a row besides its id, content and category. Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
         row["language"] = language
-        for column, value in self.unanswerable.items():
-            row["answerable"] = str(source.get(column)) != value
         row |= _offered(_list_in(source, self.calls), category)
         return {field: value for field, value in row.items() if value not in (None, "", [])}
 

@@ -23,7 +23,7 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import UNFINISHED, Message, Verdict
-from refract.core.vocabulary import ABSTENTION_LABELS, REFUSAL_LABELS
+from refract.core.vocabulary import REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
@@ -356,11 +356,3 @@ class RefusalCause(ModelJudge):
     KIND = "refusal_cause"
     FAMILY = "cause"
     KEY, LABELS = "cause", {"will_not": "will_not", "cannot": "cannot", "answered": "answered"}
-
-
-class LLMAbstention(ModelJudge):
-    """Abstains, answers or refuses."""
-
-    KIND = "llm_abstention"
-    FAMILY = "abstention"
-    KEY, LABELS = "label", {label: label for label in ABSTENTION_LABELS}
