@@ -23,7 +23,7 @@ from refract.core.tool_calls import with_calls
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSAL_LABELS
 from refract.rates.counting import REFUSED_ENDINGS, SAME_TEXT, clusters_of, outcome
-from refract.suites.rows import CONTENT
+from refract.suites.rows import CONTENT, what_is_asked
 
 
 def stored_answers(
@@ -72,10 +72,10 @@ def _naming_repeats(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows with the id of the first one of their text, where that is another row."""
     first: dict[str, str] = {}
     for row in rows:
-        text = sha256_json([row.get(field) for field in CONTENT])
+        digest = sha256_json(what_is_asked(row))
         named = {key: cell for key, cell in row.items() if key != SAME_TEXT}
-        if first.setdefault(text, row["id"]) != row["id"]:
-            named[SAME_TEXT] = first[text]
+        if first.setdefault(digest, row["id"]) != row["id"]:
+            named[SAME_TEXT] = first[digest]
         yield named
 
 

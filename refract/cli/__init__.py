@@ -84,6 +84,7 @@ OLD_NAMES = {
     "judges": "refract judge list",
     "kappa": "refract judge kappa",
     "log": "dvc exp show",
+    "protocols": "refract judge list",
     "table": "refract export --as latex --out FOLDER",
     "validate": "refract judge validate",
     "work": "dvc repro",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,11 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         target = path.resolve()
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")
+        folder = next(parent for parent in target.parents if parent.exists())
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise UsageError(
+                f"{name} {path}: nothing can be written to {folder}; name another file"
+            )
         for source in inputs:
             both = target.exists() and source.exists()
             in_it = both and (target.samefile(source) or source in target.parents)

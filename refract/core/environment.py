@@ -163,16 +163,12 @@ def data_folder() -> Path:
     return Path(folder).expanduser().resolve()
 
 
-def default_cache_folder() -> Path:
-    """The folder that the operating system names for this program's caches."""
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("refract", appauthor=False))
-
-
 def cache_folder() -> Path | None:
     """The folder of the response store; None where ``REFRACT_CACHE`` turns the store off."""
+    import platformdirs
+
     setting = os.environ.get("REFRACT_CACHE", "").strip()
     if setting.lower() in ("off", "0", "none", "no", "false"):
         return None
-    return Path(setting).expanduser().resolve() if setting else default_cache_folder()
+    folder = setting or platformdirs.user_cache_dir("refract", appauthor=False)
+    return Path(folder).expanduser().resolve()

@@ -44,13 +44,6 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.texts": ("published",),
     },
 }
-# Names of earlier releases by the registry's group, and what to do instead.
-GONE = {
-    "refract.adapters": {
-        "vllm": "start a server (vllm serve MODEL_ID), and give adapter: openai with its base_url "
-        "(http://localhost:8000/v1) and api_key_env: null",
-    },
-}
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
 
@@ -141,9 +134,6 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     if package and name not in installed:
         raise missing_package(f"{where}: {name!r}", package)
     place = installed.get(name, name) if isinstance(name, str) else ""
-    instead = GONE.get(registry.group, {}).get(place)
-    if instead:
-        raise ParamsError(f"{where}: {place!r} is gone; {instead}")
     if not re.fullmatch(PLACE, place):
         known = [*others, *registry, *installed]
         raise ParamsError(

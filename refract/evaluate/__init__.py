@@ -259,15 +259,7 @@ def evaluate(
         settings=settings,
         null_answers={**null_answers.model_dump(), "seed": seed},
     )
-    facts["run"] = _run_facts(sample, seed)
-    return Evaluation(
-        name, results, facts, origins=answers.origins, certificates=answers.certificates
-    )
-
-
-def _run_facts(sample: int | None, seed: int) -> Row:
-    """What ran, and on how much of each suite."""
-    return {
+    facts["run"] = {
         "code_sha256": code_sha256(),
         "libraries": library_versions(),
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -275,6 +267,9 @@ def _run_facts(sample: int | None, seed: int) -> Row:
         "sample": sample,
         "seed": seed,
     }
+    return Evaluation(
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
+    )
 
 
 def _checked(suite: Suite, judges: Mapping[str, Judge]) -> Suite:

@@ -19,7 +19,7 @@ from refract.rates.counting import Counted, answer_rate, clusters_of, outcome
 from refract.rates.judge_error import with_judge_error
 from refract.rates.key import OVERALL, REFUSAL, Group, Key
 from refract.rates.rate import Rate
-from refract.suites.rows import CATEGORIES
+from refract.suites.rows import CATEGORIES, what_is_asked
 
 
 def refused_rates(
@@ -37,13 +37,15 @@ def refused_rates(
     defined = {name: versioned(definition, judge)} if settings.labels_ask is None else {}
     error = known_errors(defined, rows).get(name)
     sources = _by_prompt(rows, [each["prompt_id"] for each in verdicts])
-    clusters = clusters_of(sources)
+    # Of rows of one text the first says the cluster.
+    named = {row["id"]: row["cluster"] for row in reversed(sources) if row["cluster"]}
+    clusters = clusters_of(sources) | named
     groups: defaultdict[tuple[str, Group], list[Counted]] = defaultdict(list)
     categories: defaultdict[str, set[str]] = defaultdict(set)
     for row, verdict in zip(sources, verdicts, strict=True):
         response = answer_row("", recorded_answer(row, row.get("response")))
         became = outcome(response, cast(Verdict, verdict), refused_endings=settings.refused_endings)
-        counted = Counted(became, row["cluster"] or clusters[row["id"]], prompt=row["id"])
+        counted = Counted(became, clusters[row["id"]], prompt=row["id"])
         model = str(row.get("model") or "")
         category = row["category"] if row.get("category") in CATEGORIES else ""
         categories[model].add(category)
@@ -80,7 +82,7 @@ def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
     text_of: dict[tuple[str, str, str], str] = {}
     for row, id_ in zip(rows, ids, strict=True):
         if row.get("prompt"):
-            text_of[*_scope(row), id_] = _text(row)
+            text_of[*_scope(row), id_] = what_is_asked(row)
 
     def prompt_of(row: Row, id_: str) -> str:
         """The id of the prompt that a row calls so."""
@@ -89,7 +91,7 @@ def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
 
     by_prompt = []
     for row, id_ in zip(rows, ids, strict=True):
-        own = _text(row) if row.get("prompt") else prompt_of(row, id_)
+        own = what_is_asked(row) if row.get("prompt") else prompt_of(row, id_)
         pair, cluster = filled(row.get("pair_id")), filled(row.get("cluster"))
         # Rows of `refract run --rows` say the cluster that the run counted them in.
         if cluster is not None:
@@ -102,8 +104,3 @@ def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
 def _scope(row: Row) -> tuple[str, str]:
     """Within which ids name prompts: the model and the suite of a row."""
     return str(row.get("model") or ""), str(row.get("suite") or "")
-
-
-def _text(row: Row) -> str:
-    """What a row asks, apart by the cluster that a run counted it in."""
-    return canonical_json([filled(row.get("cluster")), row["prompt"]])

@@ -258,8 +258,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
-                f"the response store {self.path} cannot be used ({error}); move the file away, set "
-                "REFRACT_CACHE to another folder, or to 'off'"
+                f"the response store {self.path} cannot be used ({error}); free room on a full disk, "
+                "move a broken file away, or set REFRACT_CACHE to another folder, or to 'off'"
             ) from None
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 from refract.core.errors import ParamsError, RefractError
 from refract.core.file_formats import LOGS
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
-from refract.core.params import INPUTS, read_yaml
+from refract.core.params import INPUTS, SECTIONS, read_yaml
 from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
@@ -58,7 +58,7 @@ KINDS: dict[str, tuple[Registry, ...]] = {
     "path": (LOGS,),
 }
 
-SECTIONS = Registry({}, "refract.sections")
+REPORT_SECTIONS = Registry({}, "refract.sections")
 
 Stat = list[int] | None
 
@@ -255,17 +255,21 @@ def check_files(params: Mapping[str, Any]) -> None:
 
 
 def check_dvc_finds(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a key that a stage of dvc.yaml reads and params.yaml lacks: there
-    DVC ends, however much the stages before it cost."""
+    """Raises :class:`ParamsError` for what DVC ends at, however much the stages before it cost: a key
+    that a stage of dvc.yaml reads and params.yaml lacks, and a file that no stage writes any more."""
     pipeline = Path("dvc.yaml")
     stages = read_yaml(pipeline).get("stages", {}) if pipeline.is_file() else {}
     for stage, settings in stages.items():
         for key in settings.get("params", ()):
             if isinstance(key, str) and "${" not in key and not _has(params, key):
+                known = key.partition(".")[0] in SECTIONS
+                add = "add it (docs/params.md has its default), or " if known else ""
                 raise ParamsError(
-                    f"params.yaml has no {key!r}, which the stage {stage} of dvc.yaml reads: add it "
-                    "(docs/params.md has its default), or take it out of that stage's params"
+                    f"params.yaml has no {key!r}, which the stage {stage} of dvc.yaml reads: {add}take "
+                    "it out of that stage's params"
                 )
+        if "data/failures" in str(settings.get("outs")):
+            raise ParamsError(f"data/failures is gone: take it out of outs of {stage} in dvc.yaml")
 
 
 def _has(params: Any, key: str) -> bool:
@@ -327,7 +331,11 @@ def write_inputs(params: Mapping[str, Any]) -> int:
         files = hashes.of_definition(named[path], before) | code
         written[path] = {**catalogue[path], "files": files}
     # The measures and sections of the report that installed packages bring.
-    shown = [(registry, name) for registry in (MEASURES, SECTIONS) for name in registry.installed()]
+    shown = [
+        (registry, name)
+        for registry in (MEASURES, REPORT_SECTIONS)
+        for name in registry.installed()
+    ]
     written["report.json"] = hashes.of_packages(shown)
     for path, value in written.items():
         write_json(INPUTS / path, value)

@@ -202,7 +202,10 @@ def pairing_notes(groups: Iterable[PairedOutcomes]) -> list[tuple[str, str]]:
         notes += [(suite, text) for text in texts if text][:1]
     for suite, pairs in uneven.items():
         if pairs:
-            notes.append((suite, _uneven_text(*pairs.most_common(1)[0][0])))
+            a, b = pairs.most_common(1)[0][0]
+            notes.append(
+                (suite, f"A has {a} and B {b} answers to a prompt: rates are of all of them")
+            )
     return notes
 
 
@@ -218,11 +221,6 @@ def _unpaired_text(what: str, counts: Mapping[str, int]) -> str:
     parts[0] = f"{first} {what}{'s' if first > 1 else ''} {WITHOUT_PAIR[named[0]]}"
     paired = f"A and B are over the {shared} that both have" if shared else "none is on both sides"
     return f"{', '.join(parts)}: {paired}"
-
-
-def _uneven_text(a: int, b: int) -> str:
-    """That one side answered prompts more often than the other."""
-    return f"A has {a} and B {b} answers to a prompt: rates are of all of them"
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant

@@ -465,11 +465,10 @@ def coverage_warnings(
 ) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
     were not judged, were cut off, or (``looped``) ended in a loop; how many of the ``responses`` ended
-    in thinking, and in how many a tool call could not be read. ``rate`` is over all; fewer stand
+    in thinking, and in how many a tool call may not have been read. ``rate`` is over all; fewer stand
     beside each rate alone."""
     thinking = ended_thinking(responses)
-    # Where a mark is left in a text, what stands there could not be read as a call.
-    unread = sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
+    marked = sum(any(marker in row["response"] for marker in MARKERS) for row in responses)
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]
@@ -483,9 +482,9 @@ def coverage_warnings(
     if thinking:
         remedy = "raise thinking_tokens, or max_tokens of a model behind a server"
         warnings.append(f"{thinking} answers ended in thinking, and are none: {remedy}")
-    if unread:
-        kind = "a tool call that cannot be read (such as JSON without its end): text, and no call"
-        warnings.append(f"{unread} answers hold {kind}")
+    if marked:
+        text = "holds the mark of a tool call, such as <tool_call>: what stands there is no call"
+        warnings.append(f"in {marked} of {answers} answers the text {text}")
     for text, number in shares.items():
         if number and number >= WARN_SHARE * answers:
             warnings.append(f"{number} of {answers} answers {text}")

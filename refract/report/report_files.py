@@ -95,7 +95,9 @@ def page_parts(
     script = "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS)
     style = (TEMPLATES / "page.css").read_text("utf-8")
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
-    images = {figure.name: _as_source(figure) for figure in figures}
+    # As the source of an image no text of a figure is an element of the page.
+    encoded = {figure.name: base64.b64encode(figure.svg).decode() for figure in figures}
+    images = {name: f"data:image/svg+xml;base64,{svg}" for name, svg in encoded.items()}
     shown = {}
     for name, text in pages.items():
         title, _, body = text.partition("\n\n")
@@ -127,8 +129,3 @@ def _hash(source: str) -> str:
     """What a policy calls a script or a style sheet."""
     digest = hashlib.sha256(source.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _as_source(figure: Figure) -> str:
-    """A figure as the source of an image, in which no text of it is an element of the page."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(figure.svg).decode()}"

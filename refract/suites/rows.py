@@ -217,6 +217,15 @@ def field_problems(row: Row) -> list[str]:
     return problems
 
 
+def what_is_asked(row: Row) -> str:
+    """A row's prompt, as the message that it is sent as, its messages or its features, as one text:
+    rows of the same text are one request. In rows of answers a prompt may be messages."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    return canonical_json([prompt or row.get("messages"), row.get("features")])
+
+
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     """The rows of a suite file that can be used, and everything wrong with it, in line order.
     Raises OSError when the file cannot be opened."""
@@ -263,7 +272,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             pairs.append((number, pair))
             languages.setdefault(pair, set()).add(str(row.get("language", "")))
         if not row_messages or not _content_problems(row):
-            text = canonical_json([row.get(field) for field in CONTENT])
+            text = what_is_asked(row)
             if texts.setdefault(text, number) != number:
                 message = f"duplicate text (first on line {texts[text]}): both count as one request"
                 problems.append(Problem(number, message, harmless=True))

@@ -250,7 +250,7 @@ WRONG = r"""
 2 | run --adapter oai --suite own.jsonl --out r.json | must be one of … recorded … (got 'oai')
 1 | run --adapter recorded --path no.csv --suite own.jsonl --out r.json | no.csv cannot be read (No such
 1 | RUN bad.jsonl | bad.jsonl:1: 'category' must be one of harmful, helpful
-1 | RUN own.jsonl --out own.jsonl/r.json | own.jsonl
+2 | RUN own.jsonl --out own.jsonl/r.json | nothing can be written to
 1 | RUN table.csv | table.csv:1: a suite is JSONL … generic table … pip install 'refract-eval[pu
 2 | RUN own.jsonl --model synthetic --adapter hf | --adapter hf: the model 'synthetic' has
 1 | lint table.csv | table.csv:1: a suite is JSONL, and this is a table
@@ -407,6 +407,13 @@ def test_an_id_and_a_cluster_name_other_prompts_in_another_suite(cli):
     assert counted(cli, *alone) == "4"
     assert counted(cli, *[{**row, "prompt": None} for row in alone]) == "4"
     assert counted(cli, *[{**row, "cluster": row["id"]} for row in alone]) == "4"
+
+
+def test_answers_to_one_text_are_one_request_whatever_cluster_or_form_it_has(cli):
+    asked = ["How?", [{"role": "user", "content": "How?"}]]
+    rows = [{"id": str(n), "prompt": asked[n % 2], "cluster": f"c{n}"} for n in range(4)]
+    assert counted(cli, *rows) == "4, 1 request"
+    assert counted(cli, *[{**row, "prompt": f"How {row['id']}?"} for row in rows]) == "4"
 
 
 def test_a_row_is_of_the_prompt_that_it_shows_where_rows_of_two_sources_share_an_id(cli):

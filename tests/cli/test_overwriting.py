@@ -43,6 +43,18 @@ OVERWRITING = {
 }
 
 
+@pytest.mark.parametrize("option", ["--out", "--rows"])
+def test_a_folder_that_takes_no_file_is_said_before_a_model_is_asked(tmp_path, cli, option):
+    write_rows(tmp_path / "s.jsonl", [SUITE])
+    files = {"--out": "r.json", "--rows": "r.rows.jsonl"} | {option: "s.jsonl/below/r.json"}
+    written = [word for pair in files.items() for word in pair]
+    done = cli("run", "--suite", "s.jsonl", "--adapter", "synthetic", *written)
+    folder = tmp_path / "s.jsonl"
+    assert done.code == 2
+    assert f"{option} s.jsonl/below/r.json: nothing can be written to {folder}" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
 @pytest.mark.parametrize("command", OVERWRITING.values(), ids=OVERWRITING)
 def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command):
     write_rows(tmp_path / "s.jsonl", [SUITE])

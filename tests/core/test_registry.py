@@ -193,11 +193,6 @@ def test_what_is_no_adapter_is_an_error_that_says_so(installed, name, message):
         find(ADAPTERS, name, "m: adapter")
 
 
-def test_a_name_of_an_earlier_release_is_an_error_that_says_what_to_do_instead():
-    with pytest.raises(ParamsError, match=r"^models.m: adapter: 'vllm' is gone; .*adapter: openai"):
-        open_model("m", {"adapter": "vllm", "model_id": "owner/name"})
-
-
 # Measures
 
 

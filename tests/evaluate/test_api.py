@@ -64,6 +64,8 @@ def test_rows_are_measured_with_a_model_of_ones_own_and_answers_are_reused():
 def test_a_prompt_that_a_suite_holds_four_times_is_one_request():
     rows = [{"id": f"r{n}", "prompt": f"Ask {n % 5}?", "category": "helpful"} for n in range(20)]
     once = rows[:5]
+    for row in rows[15:]:  # as it is sent
+        row["messages"] = [{"role": "user", "content": row.pop("prompt")}]
     model = scripted("Ask 0?")
     tables = [refract.measure(model, {"mine": part}).tables.iloc[0] for part in (once, rows)]
     shown = [(rate["rate"], rate["n"], rate["clusters"]) for rate in tables]

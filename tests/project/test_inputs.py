@@ -72,6 +72,26 @@ def test_a_key_that_dvc_would_miss_behind_costly_stages_is_said_before_them(proj
     main()
 
 
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (
+            {"params": ["metadata"]},
+            r"no 'metadata', which the stage report of .* reads: take it out",
+        ),
+        (
+            {"outs": [{"data/failures/m.csv": {"cache": False}}]},
+            "data/failures is gone: take it out",
+        ),
+    ],
+)
+def test_what_dvc_yaml_names_and_is_gone_is_said_before_anything_is_computed(project, stage, said):
+    YAML().dump({"stages": {"report": stage}}, Path("dvc.yaml"))
+    write_params()
+    with pytest.raises(ParamsError, match=said):
+        main()
+
+
 WEIGHTS = Path("other/model/model.safetensors")
 
 

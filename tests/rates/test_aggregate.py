@@ -242,7 +242,7 @@ def test_tool_calls_that_cannot_be_read_are_warned_of():
         response("I call no tool."),
     ]
     (line,) = coverage_warnings(refused(["refusal"] * 20), rows)
-    assert line.startswith("2 answers hold a tool call that cannot be read")
+    assert line.startswith("in 2 of 20 answers the text holds the mark of a tool call")
 
 
 def test_an_answer_that_was_cut_off_in_its_thinking_is_none():

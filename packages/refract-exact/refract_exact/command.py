@@ -81,6 +81,11 @@ def verify(
                     f"{text}, {of_model['holds']} hold; {of_model['certified']} were certified here"
                 )
             counts += of_model
+    if what is None and not counts:
+        text = (
+            "no model of the grid has answers to verify; refract verify . counts the numbers again"
+        )
+        say(text, file=sys.stderr)
     # Without a single answer that holds, nothing was shown; a sample may find all certified before.
     nothing = what is not None and not counts["holds"] + counts["certified"]
     raise typer.Exit(int(wrong or nothing))

@@ -157,6 +157,7 @@ def test_a_sample_is_drawn_of_what_is_not_certified_here_and_says_of_how_many(pr
     shutil.rmtree(project.parent / "weights")
     done = cli("verify", "--sample", 3)
     assert (done.code, done.out) == (0, "")
+    assert "no model of the grid has answers to verify; refract verify . counts" in done.err
     assert done.err.startswith("local: 0 of 8 answers verified: ")
 
 
