@@ -203,9 +203,8 @@ def pairing_notes(groups: Iterable[PairedOutcomes]) -> list[tuple[str, str]]:
     for suite, pairs in uneven.items():
         if pairs:
             a, b = pairs.most_common(1)[0][0]
-            notes.append(
-                (suite, f"A has {a} and B {b} answers to a prompt: rates are of all of them")
-            )
+            text = f"A has {a} and B {b} answers to a prompt: rates are of all of them"
+            notes.append((suite, text))
     return notes
 
 
