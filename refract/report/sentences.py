@@ -8,7 +8,7 @@ from functools import cached_property
 from refract.rates.clean_prompts import failed_controls
 from refract.rates.key import DIFFERS
 from refract.report.view import View, error_text
-from refract.report.wording import number_of, short_estimate, short_text
+from refract.report.wording import clusters_text, number_of, short_estimate, short_text
 from refract.statistics.raters import more_labels
 
 # Adapters whose answers a server computes.
@@ -146,7 +146,7 @@ class Sentences:
             for rate in self.view.rates[model]:
                 if rate.measure == DIFFERS and not rate.group and rate.value is not None:
                     names = self.view.names(rate)
-                    shown = f"{short_text(rate)} of {rate.counts.n}"
+                    shown = f"{short_text(rate)} of {rate.counts.n}{clusters_text(rate)}"
                     texts.append(f"{names['model']} {shown} ({names['suite']})")
         if texts:
             return f" Repeats with another text than the first answer: {'; '.join(texts)}."

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from refract.core.decimals import decimals
 from refract.core.jsonl import read_rows
 from stages import report
 from tests.builders import Project, suite_rows
@@ -64,9 +65,10 @@ def test_the_report_says_how_often_a_served_models_repeats_differ(tmp_path, monk
         answers[row["prompt_id"]] = row["response"]
     differ = sum(answers[id_] != answers[id_.split("/")[0]] for id_ in answers)
     assert 0 < differ < PROMPTS * REPEATS
-    assert note(text).startswith(
-        f"{SAID} Repeats with another text than the first answer: "
-        f"served {differ / (PROMPTS * REPEATS):.3f} "
+    share = decimals(differ / (PROMPTS * REPEATS), places=2)
+    shown = note(text)
+    assert shown.startswith(
+        f"{SAID} Repeats with another text than the first answer: served {share} "
     )
-    assert f" {differ}/{PROMPTS * REPEATS}, {PROMPTS} requests (design effect " in note(text)
+    assert f"] of {PROMPTS * REPEATS}, {PROMPTS} requests (design effect " in shown
     assert "Answers from a server" in Path("data/report/report.html").read_text("utf-8")
