@@ -70,7 +70,7 @@ def test_the_methods_state_what_the_provenance_says(computed, appendix):
         "[mazeika2024harmbench]",
         "`rules`: kind `rules`, version `",
         "[zhang2020bertscore]",
-        "Suites, judges and settings are the project's own",
+        "No suite follows a published protocol",
         f"has the SHA-256 `{sums}`",
         "[tango1998]",
         "0 of 48 answers were cut off, and 0 were not judged.",
