@@ -165,10 +165,10 @@ def data_folder() -> Path:
 
 def cache_folder() -> Path | None:
     """The folder of the response store; None where ``REFRACT_CACHE`` turns the store off."""
-    import platformdirs
-
     setting = os.environ.get("REFRACT_CACHE", "").strip()
     if setting.lower() in ("off", "0", "none", "no", "false"):
         return None
+    import platformdirs
+
     folder = setting or platformdirs.user_cache_dir("refract", appauthor=False)
     return Path(folder).expanduser().resolve()
