@@ -42,12 +42,20 @@ class Export:
 
     @cached_property
     def results(self) -> Results:
-        """The tables of a project's folder or of a results file; notes on them are printed."""
+        """The tables of a project's folder or of a results file; notes on them are printed.
+
+        Raises :class:`ResultsError` where these have no such suite or model."""
         from refract.results import results_and_notes
+        from refract.results.current import named
+        from refract.results.sources import ResultsError
 
         results, notes = results_and_notes(self.source or ".", self.models or None)
         for note in notes:
             say(f"note: {note}", file=sys.stderr)
+        known = sorted(set(results.tables["suite"]))
+        unknown = sorted(set(self.suites) - set(known))
+        if unknown:
+            raise ResultsError(f"no results of {named(unknown)}; there are: {', '.join(known)}")
         return results
 
 
