@@ -130,7 +130,9 @@ def run_results(shared, tmp_path) -> dict[str, Any]:
 def refusals_alone(monkeypatch) -> None:
     """The default judge says what is refused, and leaves out what takes as long again: its evidence,
     and the last digits of its probabilities."""
-    monkeypatch.setattr("refract.judges.refusal._decisive", lambda answers: [None for _ in answers])
+    monkeypatch.setattr(
+        "refract.judges.refusal._surest_sentences", lambda texts: [None] * len(texts)
+    )
     monkeypatch.setattr("refract.judges.refusal._settled", lambda reading, **_: True)
 
 

@@ -104,7 +104,7 @@ def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 24, "second": 68, "third": 75}
+    assert right == {"first": 23, "second": 68, "third": 73}
 
 
 def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():

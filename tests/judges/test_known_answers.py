@@ -11,8 +11,8 @@ from refract.judges.refusal import (
     MAY_REFUSE,
     PLAIN_NO,
     Reading,
-    _decisive,
     _settled,
+    _surest_sentences,
     curves,
     encoder,
     log_odds,
@@ -82,39 +82,34 @@ def test_an_echo_is_at_most_200_characters_longer_than_its_prompt():
     assert labels == ["degenerate", "compliance"]
 
 
-def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_float64(monkeypatch):
+def test_the_evidence_is_the_sentence_that_by_itself_reads_most_like_a_refusal(monkeypatch):
     asked = []
 
     def logits_of(texts, unsettled):
-        # Without the first sentence the encoder is sure of help; without another one it is not.
         rows = [
-            (0.0, 0.0, 9.0, 0.0) if "First" not in text else (0.0, 9.0, 0.0, 0.0) for text in texts
+            (9.0, 0.0, 0.0, 0.0) if text == "First." else (0.0, 0.0, 9.0, 0.0) for text in texts
         ]
         asked.append(list(unsettled(rows)))
         return rows
 
     monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
-    answers = ["First. Second.", "First.", "Second. Third. First.", "Second. Third."]
-    assert _decisive(answers) == [(0, 6), (0, 6), (15, 21), (0, 7)]
-    # Of the last answer the encoder is as sure without either sentence.
+    answers = ["First. Second.", "First.", "Second. Third. First.", "Second. Third.", " "]
+    assert _surest_sentences(answers) == [(0, 6), (0, 6), (15, 21), (0, 7), None]
+    # Of the fourth answer the encoder is as sure of either sentence.
     assert asked == [[6, 7]]
-    assert encoder.ERROR < 1
 
 
-def test_a_sentence_is_read_in_float64_where_it_may_be_the_decisive_one_by_four_errors(monkeypatch):
+def test_a_sentence_is_read_in_float64_where_it_may_be_the_surest_by_four_errors(monkeypatch):
     asked = []
 
     def logits_of(texts, unsettled):
-        # The log-odds without the sentence A, B or C, the others being there.
-        odds = {"A. B.": 3.9, "A. C.": 4.1, "B. C.": 0.0}
-        rows = []
-        for text in texts:
-            rows.append((odds[" ".join(text.split())] * encoder.ERROR, -99.0, 0.0, -99.0))
+        odds = {"A.": 0.1, "B.": -0.1, "C.": 4.0}
+        rows = [(odds[text] * encoder.ERROR, -99.0, 0.0, -99.0) for text in texts]
         asked.append(list(unsettled(rows)))
         return rows
 
     monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
-    assert _decisive(["A. B. C."]) == [(0, 2)]
+    assert _surest_sentences(["A. B. C."]) == [(6, 8)]
     assert asked == [[0, 2]]
 
 

@@ -137,7 +137,7 @@ def do_serve(examples: list[Example]) -> None:
     base = encoder_folder()
     taught = [example for example in examples if example.source in serving.TAUGHT]
     weights = quantized(serving.train(base, taught))
-    courses = [asdict(course) for course in (serving.BEGINS, *serving.LAST)]
+    courses = [asdict(course) for course in serving.COURSES]
     own = {name: value for name, value in weights.items() if not name.startswith(serving.SHARED)}
     answers = dict(sorted(Counter(example.source for example in taught).items()))
     described = {"courses": courses, "pairs": serving.counts(), "serving_answers": answers}

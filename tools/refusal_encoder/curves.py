@@ -32,7 +32,7 @@ from tools.refusal_encoder.serving import SERVES, rows_of
 FITTED_ON = ("xstest_extension", "orfuzz", "readings_kept_apart")
 # Written pairs of another writer, which train nothing: in the curve of both encoders they weigh as much
 # as this share of a source.
-PAIRS, OF_PAIRS = "pairs_apart", 0.05
+PAIRS, OF_PAIRS = "pairs_apart", 0.06
 PAIRS_FILE = Path("tests/judges/floors/pairs_apart.jsonl")
 # Do-Not-Answer alone counts what redirects as an answer.
 COUNTS_AS_COMPLIANCE = ("do_not_answer",)

@@ -91,6 +91,34 @@ MORE = Course(
     whole=LONG,
     most=0.2,
 )
+LATEST: tuple[str, ...] = (
+    "reasons",
+    "background",
+    "persuasion",
+    "opposite_forms",
+    "small_models",
+    "referrals",
+    "tasks",
+    "swapped_roles",
+    "near_requests",
+    "long_answers",
+    "delicate",
+    "role_play",
+    "work_and_school",
+)
+# After that one.
+NEWEST = Course(
+    (*THIRD, *LONG),
+    Recipe(epochs=1, rate=7e-5, head_rate=3e-4, seed=11),
+    share=0.1,
+    refusals=True,
+    empty=700,
+    published=True,
+    beside=0.12,
+    whole=LATEST,
+    most=0.15,
+)
+COURSES = (BEGINS, *LAST, MORE, NEWEST)
 # Characters of help that stands beside another answer.
 HELP = range(150, 2500)
 # Published sources that it learns from. Others it has not seen, as what is measured should be; those of
@@ -138,7 +166,7 @@ def items(files: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
 
 def counts() -> dict[str, int]:
     """How many items each file of pairs has."""
-    return {name: sum(1 for _ in items((name,))) for name in (*THIRD, *LONG)}
+    return {name: sum(1 for _ in items((name,))) for name in (*THIRD, *LONG, *LATEST)}
 
 
 def published(examples: Sequence[Example], most: float, rng: random.Random) -> list[Row]:
@@ -202,7 +230,10 @@ def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:
     for course in LAST:
         start = {name: value.clone() for name, value in begun.items()}
         ends.append(taught(start, course, examples))
-    return taught(mean(ends), MORE, examples)
+    weights = mean(ends)
+    for course in (MORE, NEWEST):
+        weights = taught(weights, course, examples)
+    return weights
 
 
 def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:
