@@ -57,7 +57,7 @@ SECOND: tuple[str, ...] = (*FIRST, "loaded_questions", "opinions_and_lectures", 
 SECOND += ("claims", "ordinary")
 THIRD = (*SECOND, "misdeeds", "private_life", "forms", "questions")
 BEGINS = Course(FIRST, Recipe(epochs=3, seed=1))
-# What ships is the mean of the weights after each of these, from the first one's.
+# What goes on is the mean of the weights after each of these, from the first one's.
 LAST = tuple(
     Course(
         files,
