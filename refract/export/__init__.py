@@ -6,12 +6,13 @@ the group ``refract.exporters``."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from refract.core.errors import UsageError, nearest
 from refract.core.registry import Registry
 from refract.core.settings import S, read_settings
 from refract.core.showing import say
@@ -44,18 +45,13 @@ class Export:
     def results(self) -> Results:
         """The tables of a project's folder or of a results file; notes on them are printed.
 
-        Raises :class:`ResultsError` where these have no such suite or model."""
+        Raises :class:`refract.core.errors.RefractError` where these have no such suite or model."""
         from refract.results import results_and_notes
-        from refract.results.current import named
-        from refract.results.sources import ResultsError
 
         results, notes = results_and_notes(self.source or ".", self.models or None)
         for note in notes:
             say(f"note: {note}", file=sys.stderr)
-        known = sorted(set(results.tables["suite"]))
-        unknown = sorted(set(self.suites) - set(known))
-        if unknown:
-            raise ResultsError(f"no results of {named(unknown)}; there are: {', '.join(known)}")
+        check_known("--suite", self.suites, sorted(set(results.tables["suite"])))
         return results
 
 
@@ -64,3 +60,13 @@ class Exporter(Protocol):
 
     def __call__(self, export: Export) -> Iterator[str]:
         """Writes the files; says of each what was written."""
+
+
+def check_known(option: str, asked: Iterable[str], known: Collection[str]) -> None:
+    """Raises :class:`UsageError` for a name that results do not have."""
+    for name in asked:
+        if name not in known:
+            raise UsageError(
+                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
+                f"{', '.join(known)}"
+            )

@@ -97,6 +97,7 @@ def test_the_evidence_is_the_sentence_that_by_itself_reads_most_like_a_refusal(m
     assert _surest_sentences(answers) == [(0, 6), (0, 6), (15, 21), (0, 7), None]
     # Of the fourth answer the encoder is as sure of either sentence.
     assert asked == [[6, 7]]
+    assert encoder.ERROR < 1
 
 
 def test_a_sentence_is_read_in_float64_where_it_may_be_the_surest_by_four_errors(monkeypatch):

@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said(project, tmp_path):
     assert isinstance(done.exception, ResultsError)
     assert done.exception.exit_code == 2
     done = project.refract("export", project.folder, "--out", tmp_path, "--suite", "alpha,t")
-    assert str(done.exception) == "no results of t; there are: alpha"
+    assert str(done.exception) == "--suite 't' is not in these results; there are: alpha"
     done = project.refract("export", tmp_path, "--out", tmp_path, "--as", "xlsx")
     assert isinstance(done.exception, ParamsError)
     assert "--as must be one of csv, " in str(done.exception)

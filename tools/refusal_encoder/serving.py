@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +107,12 @@ LATEST: tuple[str, ...] = (
     "work_and_school",
 )
 # After that one; the mean of the weights before and after it ships.
-NEWEST = Course(
-    (*THIRD, *LONG),
-    Recipe(epochs=1, rate=7e-5, head_rate=3e-4, seed=11),
+NEWEST = replace(
+    MORE,
+    files=(*THIRD, *LONG),
+    recipe=replace(MORE.recipe, seed=11),
     share=0.1,
-    refusals=True,
     empty=700,
-    published=True,
-    beside=0.12,
     whole=LATEST,
     most=0.15,
 )

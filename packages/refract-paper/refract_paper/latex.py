@@ -14,13 +14,13 @@ from pydantic import Field
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.settings import Settings
-from refract.export import Export
+from refract.export import Export, check_known
 from refract.report.markdown import ShownTable, blanked, cell
 from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import current_note
 from refract.results.sources import find_side
-from refract_paper.paper_tables import PaperTable, check_names, paper_table
+from refract_paper.paper_tables import PaperTable, paper_table
 
 # What LaTeX would obey, or set as another character, in text.
 _MARKS = {
@@ -64,7 +64,7 @@ def write_table(export: Export) -> Iterator[str]:
     settings = export.settings(TableSettings)
     side = find_side(Path.cwd(), export.source)
     names = list(export.models) or list(side.results)
-    check_names("--model", names, side.results)
+    check_known("--model", names, side.results)
     rates = {name: side.results[name].rates for name in names}
     bare = [name for name in names if not rates[name]]
     if bare:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
 from refract.core.decimals import MISSING, estimate_text, interval_text
-from refract.core.errors import UsageError, nearest
+from refract.core.errors import UsageError
+from refract.export import check_known
 from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
@@ -47,10 +48,10 @@ def paper_table(
     holds rate, interval and a mark of what limits it, which the notes explain. Raises
     :class:`UsageError` for what the tables do not have."""
     draws = {rate.suite: rate.key.draw for rates in tables.values() for rate in rates}
-    check_names("--suite", suites, sorted(draws))
+    check_known("--suite", suites, sorted(draws))
     lines = _lines(tables, suites)
     present = sorted({measure for line in lines.values() for measure in line})
-    check_names("--measure", measures, present)
+    check_known("--measure", measures, present)
     first = (*CATEGORY_OF, KAPPA.name)
     columns = list(measures) or [measure for measure in first if measure in present]
     if not columns:
@@ -201,13 +202,3 @@ def _paper(
         label=label,
         grouped=True,
     )
-
-
-def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
-    """Raises :class:`UsageError` for a name that results do not have."""
-    for name in asked:
-        if name not in known:
-            raise UsageError(
-                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
-                f"{', '.join(known)}"
-            )
