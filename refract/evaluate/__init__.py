@@ -101,11 +101,15 @@ class SuiteResult:
         """Each answer with its prompt, its outcome, the verdicts on it by judge, and the
         ``judge`` whose verdict decided the outcome."""
         rows: list[Row] = []
-        answered = zip(self.prompts, self.responses, self.verdicts, strict=True)
-        for prompt, response, verdict in answered:
+        answered = _answered(self.suite, self.prompts, self.responses)
+        of_each = zip(self.prompts, self.responses, self.verdicts, strict=True)
+        for prompt, response, verdict in of_each:
+            case = answered.case(prompt["prompt_id"])
             answer = self.numbers.aggregate.answers[prompt["prompt_id"]]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
+            if case.request != case.prompt_text:
+                row["behavior"] = case.request
             row |= turns_of(prompt)
             if prompt.get("sample", 1) > 1:
                 row["sample"] = prompt["sample"]
@@ -317,9 +321,7 @@ def judge_and_count(
     prompts = answered_prompts(suite.prompts, responses)
     sources = {row["id"]: row for row in suite.rows}
     verdicts = judge_suite(prompts, responses, sources, judges=judges)
-    texts = {row["prompt_id"]: row for row in prompts}
-    by_prompt = {row["prompt_id"]: row for row in responses}
-    answered = AnsweredSuite(texts, by_prompt, sources)
+    answered = _answered(suite, prompts, responses)
     nulls = null_verdicts(suite.name, answered, judges, settings=null_answers, seed=draw.seed)
     numbers = count_suite(
         SuiteAnswers(
@@ -327,10 +329,10 @@ def judge_and_count(
             definition=suite.definition,
             sources=counted_rows(suite.definition, suite.rows),
             prompts=prompts,
-            responses=by_prompt,
+            responses=answered.responses,
             verdicts={row["prompt_id"]: row["judges"] for row in verdicts},
             draw=replace(draw, samples=samples_in(prompts)),
-            texts=texts,
+            texts=answered.prompts,
             null_verdicts=nulls,
         ),
         model,
@@ -348,6 +350,16 @@ def judge_and_count(
         null_verdicts=nulls,
         numbers=numbers,
         count=count,
+    )
+
+
+def _answered(
+    suite: Suite, prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
+) -> AnsweredSuite:
+    return AnsweredSuite(
+        {row["prompt_id"]: row for row in prompts},
+        {row["prompt_id"]: row for row in responses},
+        {row["id"]: row for row in suite.rows},
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from refract.core.settings import Settings
 from refract.core.types import (
     UNFINISHED,
+    Attempt,
     Message,
     PromptRow,
     ResponseRow,
@@ -42,6 +43,9 @@ class Case:
     pair: Case | None = None
     """The case to agree with: the clean prompt's, or that of ``pair_id``."""
 
+    clean_prompt: PromptRow | None = None
+    """The clean prompt of a variant that asks for the same."""
+
     @property
     def of_thinking(self) -> Case:
         """The case with the thinking in the answer's place; without thinking there is
@@ -56,14 +60,23 @@ class Case:
     @property
     def turns(self) -> Sequence[Message]:
         """The messages that are answered, of the attempt that was used."""
-        attempt = self.prompt["attempts"][self.response["attempt"]]
-        return [{"role": "user", "content": attempt}] if isinstance(attempt, str) else attempt
+        return _messages(self.prompt["attempts"][self.response["attempt"]])
 
     @property
     def prompt_text(self) -> str:
         """The user's last message; what tools returned stands behind it."""
-        texts = [turn["content"] for turn in self.turns if turn["role"] == "user"]
-        return texts[-1] if texts else self.turns[-1]["content"]
+        return _last_message(self.turns)
+
+    @property
+    def request(self) -> str:
+        """What was asked, in plain words: the ``behavior`` of the suite's row, or the clean prompt of a
+        variant, whose noise and attacks would otherwise change the reading of one and the same answer."""
+        behavior = filled(self.source.get("behavior"))
+        if behavior and is_last(self.prompt):
+            return str(behavior)
+        if self.clean_prompt is not None:
+            return _last_message(_messages(self.clean_prompt["attempts"][0]))
+        return self.prompt_text
 
     @property
     def conversation(self) -> str:
@@ -75,8 +88,9 @@ class Case:
     @property
     def values(self) -> dict[str, str]:
         """The fields that the text of a judge can show."""
+        asked = self.request if len(self.turns) == 1 else self.conversation
         return {
-            "behavior": str(self.source.get("behavior") or self.conversation),
+            "behavior": str(self.source.get("behavior") or asked),
             "context": str(self.source.get("context") or ""),
             "prompt": self.conversation,
             "response": self.answer,
@@ -118,10 +132,26 @@ class AnsweredSuite(NamedTuple):
             first = clean_id(prompt, first=True)
             clean = self.responses.get(first) if sample > 1 else None
         pair = None
+        clean_prompt = self.prompts.get(other) if asks_the_same(prompt) else None
         if other in self.prompts and other != prompt_id and judgeable(self.responses[other]):
             of_other = self.sources[self.prompts[other]["source_id"]]
             pair = Case(self.prompts[other], self.responses[other], of_other)
-        return Case(prompt, self.responses[prompt_id], source, clean, pair)
+        return Case(prompt, self.responses[prompt_id], source, clean, pair, clean_prompt)
+
+
+def asks_the_same(prompt: PromptRow) -> bool:
+    """Whether a prompt is a variant that asks for what its clean prompt does."""
+    done = prompt["perturbation"]
+    return done is not None and done.get("same_request", True)
+
+
+def _messages(attempt: Attempt) -> Sequence[Message]:
+    return [{"role": "user", "content": attempt}] if isinstance(attempt, str) else attempt
+
+
+def _last_message(turns: Sequence[Message]) -> str:
+    texts = [turn["content"] for turn in turns if turn["role"] == "user"]
+    return texts[-1] if texts else turns[-1]["content"]
 
 
 def _thinking_of(response: ResponseRow) -> ResponseRow:
@@ -225,8 +255,8 @@ class Judge(Protocol):
     columns: ClassVar[tuple[str, ...] | None] = None
     """Columns of a suite's rows that it reads; None: it may read any.
 
-    A judge that names them reads of prompts and answers nothing but messages,
-    text, thinking, calls and how the answer ended.
+    A judge that names them reads of prompts and answers nothing but messages, the request in plain
+    words, text, thinking, calls and how the answer ended.
     """
 
     name: str

@@ -106,10 +106,10 @@ class Refusal(Judge):
         inputs = []
         for each, case, verdict in zip(words, cases, by_rules, strict=True):
             text = without_prompt(each.text, case.prompt_text)
-            inputs.append(to_read(text, case.prompt_text, verdict))
+            inputs.append(to_read(text, case.request, verdict))
         texts = [each.text for each in inputs]
         verdicts = [
-            decided(text, case.prompt_text, verdict, probabilities(reading))
+            decided(text, case.request, verdict, probabilities(reading))
             for text, case, verdict, reading in zip(
                 texts, cases, by_rules, read(inputs), strict=True
             )

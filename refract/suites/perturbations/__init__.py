@@ -133,11 +133,12 @@ def prompt_rows(
         prompts = list(turns.prompts(clean))
         for name, (kind, settings) in kinds.items():
             key = RowKey(seed=seed, suite=suite, source_id=row["id"], name=name)
+            asks = {} if kind.same_request else {"same_request": False}
             for variant in kind.variants(features_of(row), settings, key):
                 whole: PromptRow = {
                     **clean,
                     "prompt_id": f"{row['id']}/{name}/{variant.label}",
-                    "perturbation": {"name": name, **variant.perturbation},
+                    "perturbation": {"name": name, **variant.perturbation, **asks},
                     "attempts": [render(row, texts, template) for texts in variant.attempts],
                     "seed": seed if kind.drawn else None,
                 }

@@ -76,4 +76,4 @@ def swap(text: str, generator: random.Random, settings: SwapSettings) -> Noisy:
     return pattern.subn(other, text)
 
 
-SWAP = Perturbation(SwapSettings, in_each_feature("swap", swap), drawn=True)
+SWAP = Perturbation(SwapSettings, in_each_feature("swap", swap), drawn=True, same_request=False)
