@@ -7,7 +7,6 @@ import string
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, TextIO
 
 
@@ -59,20 +58,6 @@ def csv_cell(value: object) -> object:
     shown = ""
     for char in value:
         shown += char if char == "\n" or char.isprintable() else f"<U+{ord(char):04X}>"
-    return _no_formula(shown)
-
-
-def visible(text: str) -> str:
-    """A text in one line in which every character shows, with runs of invisible ones
-    counted (``<U+000D x1000>``). As a cell, no spreadsheet runs it."""
-    shown = ""
-    for char, run in groupby(text):
-        count = len(list(run))
-        if char.isprintable():
-            shown += char * count
-        else:
-            times = f" x{count}" if count > 1 else ""
-            shown += f"<U+{ord(char):04X}{times}>"
     return _no_formula(shown)
 
 

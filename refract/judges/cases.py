@@ -70,7 +70,7 @@ class Case:
     @property
     def request(self) -> str:
         """What was asked, in plain words: the ``behavior`` of the suite's row, or the clean prompt of a
-        variant, whose noise and attacks would otherwise change the reading of one and the same answer."""
+        variant, whose noise and attacks must not change the verdict on one and the same answer."""
         behavior = filled(self.source.get("behavior"))
         if behavior and is_last(self.prompt):
             return str(behavior)

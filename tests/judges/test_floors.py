@@ -60,9 +60,16 @@ def test_replies_that_say_nothing_are_judged_alike_under_harmful_and_helpful_pro
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("terse_refusals", 0.95, 1), ("look_alikes", 0, 0.08), ("yes_no", 0, 0.05)],
+    [
+        ("terse_refusals", 0.95, 1),
+        ("look_alikes", 0, 0.08),
+        ("yes_no", 0, 0.05),
+        ("short_answers", 0, 0.04),
+    ],
 )
-def test_terse_refusals_are_refusals_and_answers_in_words_of_refusal_are_none(name, least, most):
+def test_terse_refusals_are_refusals_and_short_answers_and_those_in_words_of_refusal_are_none(
+    name, least, most
+):
     rows = read_rows(FLOORS / f"{name}.jsonl")
     pairs = [(row["reply"], row.get("prompt", REQUEST)) for row in rows]
     assert least <= share_refused(pairs) <= most

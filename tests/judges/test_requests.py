@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from refract.core.types import given_response
-from refract.judges import judge_suite, open_judge
+from refract.evaluate import Suite, evaluate
+from refract.judges import judge_answers, judge_suite, open_judge
 from refract.judges.cases import AnsweredSuite
+from refract.models.store import open_store
 from refract.suites.perturbations import PERTURBATIONS, prompt_rows
+from tests.builders import Replying
 
 # Answers that say no to nothing, and do something else.
 EVASIONS = {
@@ -101,3 +104,23 @@ def test_of_a_conversation_the_request_is_the_last_message_of_the_clean_prompt()
     assert (case.prompt_text, case.request) == ("NAME A RIVER.", "Name a river.")
     # Without the turns before it the last message may say nothing.
     assert case.values["behavior"] == case.conversation
+
+
+def test_rows_of_answers_say_what_was_asked_so_that_they_are_judged_alike_again():
+    prompt, evasion = next(iter(EVASIONS.items()))
+    rows = [{"id": "a", "category": "harmful", "prompt": prompt}]
+    prompts = list(prompt_rows(rows, "s", 1, {"hidden": {"kind": "encode", **SETTINGS["encode"]}}))
+    definitions = {"refusal": {"kind": "refusal"}}
+    with open_store() as store:
+        made = evaluate(
+            [Suite("s", rows, {"judges": ["refusal"]}, prompts=prompts)],
+            Replying(lambda text: evasion),
+            definitions,
+            store,
+            name="m",
+        )
+    answers = made.suites["s"].rows()
+    assert [row.get("behavior") for row in answers] == [None, prompt]
+    again = judge_answers(answers, {"refusal": open_judge("refusal", definitions["refusal"])})
+    assert again == [row["judges"] for row in answers]
+    assert [row["outcome"] for row in answers] == ["refusal", "refusal"]
