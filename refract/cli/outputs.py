@@ -89,10 +89,9 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|figures|latex|appendix|bundle>",
-            help="csv: every table. Of refract-paper: figures of the "
-            "report (--set format=pdf|png|svg), latex, a paper's appendix, and the bundle behind "
-            "its numbers.",
+            metavar="<csv|latex|appendix|bundle>",
+            help="csv: every table. Of refract-paper: latex, a paper's appendix, and the bundle "
+            "behind its numbers.",
         ),
     ] = "csv",
     models: Models = None,

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
@@ -24,6 +25,7 @@ from refract.core.types import (
     Row,
     Verdict,
     VerdictRow,
+    filled,
     given_prompt,
     given_response,
     thought_in,
@@ -254,16 +256,26 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
     none), and perhaps ``prompt`` (a text or messages), ``finish_reason``, ``tool_calls`` and what
     the judges need."""
     prompts, responses, sources = [], [], {}
+    # Rows are told apart by their place: ids may repeat, as those of several models do.
+    places: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
-        # Rows are told apart by their place: nothing says that ids do not repeat.
+        places.setdefault(_named(row, row.get("prompt_id", row.get("id"))), str(number))
+    for number, row in enumerate(rows, 1):
         id_, prompt, text = str(number), row.get("prompt") or "", row.get("response")
-        sources[id_] = {**row, "id": id_, "prompt": prompt}
+        pair = filled(row.get("pair_id"))
+        pair = None if pair is None else places.get(_named(row, pair))
+        sources[id_] = {**row, "id": id_, "prompt": prompt, "pair_id": pair}
         prompts.append(given_prompt(id_, prompt))
         reason = "error" if text is None else row.get("finish_reason") or "stop"
         responses.append(given_response(id_, text or "", cast(FinishReason, reason)))
         if isinstance(row.get("tool_calls"), list):
             responses[-1]["tool_calls"] = row["tool_calls"]
     return [row["judges"] for row in judge_suite(prompts, responses, sources, judges=judges)]
+
+
+def _named(row: Row, id_: Any) -> str:
+    """What tells a row from others of the same model and suite."""
+    return canonical_json([row.get("model"), row.get("suite"), str(id_)])
 
 
 def judge_rows(

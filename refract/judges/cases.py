@@ -25,9 +25,12 @@ from refract.core.types import (
     thought_in,
 )
 from refract.core.vocabulary import SCORES, refusal_of
+from refract.suites.rows import attacked
 
 # Columns of a suite's row that the text of a judge can show.
 SHOWN_COLUMNS = ("behavior", "context")
+# A message of fewer words may ask for nothing without the one before it.
+FEW_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,8 @@ class Case:
     pair: Case | None = None
     """The case to agree with: the clean prompt's, or that of ``pair_id``."""
 
-    clean_prompt: PromptRow | None = None
-    """The clean prompt of a variant that asks for the same."""
+    plain: Attempt | None = None
+    """The clean prompt of a variant that asks for the same, or the plain request of an attack."""
 
     @property
     def of_thinking(self) -> Case:
@@ -69,28 +72,31 @@ class Case:
 
     @property
     def request(self) -> str:
-        """What was asked, in plain words: the ``behavior`` of the suite's row, or the clean prompt of a
-        variant, whose noise and attacks must not change the verdict on one and the same answer."""
-        behavior = filled(self.source.get("behavior"))
-        if behavior and is_last(self.prompt):
-            return str(behavior)
-        if self.clean_prompt is not None:
-            return _last_message(_messages(self.clean_prompt["attempts"][0]))
-        return self.prompt_text
+        """What was asked, in plain words: the ``behavior`` of the suite's row, or what the plain
+        prompt says, since noise and attacks must not change the verdict on one and the same answer.
+        A last message of few words ("Yes, please.") stands behind the user's one before it."""
+        turns = self.turns if self.plain is None else _messages(self.plain)
+        texts = [turn["content"] for turn in turns if turn["role"] == "user"]
+        few = bool(texts) and len(texts[-1].split()) < FEW_WORDS
+        return self._behavior or "\n".join(texts[-2:] if few else texts[-1:]) or _last_message(turns)
+
+    @property
+    def _behavior(self) -> str:
+        done = self.prompt.get("perturbation") or {}
+        stated = is_last(self.prompt) and done.get("same_request", True)
+        return str(filled(self.source.get("behavior")) or "") if stated else ""
 
     @property
     def conversation(self) -> str:
         """The text that is answered, or several messages as JSON, which keeps them apart."""
-        if len(self.turns) == 1:
-            return self.prompt_text
-        return json.dumps(self.turns, ensure_ascii=False, indent=1)
+        return _conversation(self.turns)
 
     @property
     def values(self) -> dict[str, str]:
         """The fields that the text of a judge can show."""
-        asked = self.request if len(self.turns) == 1 else self.conversation
+        asked = self.turns if self.plain is None else _messages(self.plain)
         return {
-            "behavior": str(self.source.get("behavior") or asked),
+            "behavior": self._behavior or _conversation(asked),
             "context": str(self.source.get("context") or ""),
             "prompt": self.conversation,
             "response": self.answer,
@@ -132,17 +138,21 @@ class AnsweredSuite(NamedTuple):
             first = clean_id(prompt, first=True)
             clean = self.responses.get(first) if sample > 1 else None
         pair = None
-        clean_prompt = self.prompts.get(other) if asks_the_same(prompt) else None
         if other in self.prompts and other != prompt_id and judgeable(self.responses[other]):
             of_other = self.sources[self.prompts[other]["source_id"]]
             pair = Case(self.prompts[other], self.responses[other], of_other)
-        return Case(prompt, self.responses[prompt_id], source, clean, pair, clean_prompt)
+        return Case(prompt, self.responses[prompt_id], source, clean, pair, self._plain(prompt, source))
 
-
-def asks_the_same(prompt: PromptRow) -> bool:
-    """Whether a prompt is a variant that asks for what its clean prompt does."""
-    done = prompt["perturbation"]
-    return done is not None and done.get("same_request", True)
+    def _plain(self, prompt: PromptRow, source: Row) -> Attempt | None:
+        done = prompt["perturbation"]
+        if done is not None and not done.get("same_request", True):
+            return None
+        attacks = attacked(source, self.sources) if is_last(prompt) else None
+        if attacks is not None and "features" not in attacks:
+            plain: Attempt = attacks.get("messages") or attacks["prompt"]
+            return plain
+        clean = self.prompts.get(clean_id(prompt)) if done is not None else None
+        return None if clean is None else clean["attempts"][0]
 
 
 def _messages(attempt: Attempt) -> Sequence[Message]:
@@ -152,6 +162,13 @@ def _messages(attempt: Attempt) -> Sequence[Message]:
 def _last_message(turns: Sequence[Message]) -> str:
     texts = [turn["content"] for turn in turns if turn["role"] == "user"]
     return texts[-1] if texts else turns[-1]["content"]
+
+
+def _conversation(turns: Sequence[Message]) -> str:
+    if len(turns) == 1:
+        return turns[0]["content"]
+    # Sorted, so that judges are asked the same whoever wrote the messages.
+    return json.dumps(turns, ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def _thinking_of(response: ResponseRow) -> ResponseRow:

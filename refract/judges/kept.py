@@ -97,7 +97,7 @@ def _read(case: Case, columns: Sequence[str] | None) -> list[Any]:
     clean = None if case.clean is None else _answer(case.clean, columns)
     answer = _answer(case.response, columns)
     if columns is None:
-        return [case.prompt, answer, case.source, clean, pair, case.clean_prompt]
+        return [case.prompt, answer, case.source, clean, pair, case.plain]
     row = {name: case.source[name] for name in columns if name in case.source}
     return [case.turns, answer, row, clean, pair, case.request]
 

@@ -156,13 +156,29 @@ def words_of(answer: str, prompt: str = "") -> Words:
     return _unwrapped(words, quotes)
 
 
+def _composed(words: Words) -> Words:
+    """With each letter and the marks behind it as one character, where there is one."""
+    if unicodedata.is_normalized("NFC", words.text):
+        return words
+    chars: list[str] = []
+    places: list[int] = []
+    for char, place in zip(words.text, words.places, strict=True):
+        both = unicodedata.normalize("NFC", chars[-1] + char) if chars else ""
+        if len(both) == 1:
+            chars[-1] = both
+        else:
+            chars.append(char)
+            places.append(place)
+    return Words("".join(chars), places)
+
+
 def _unwrapped(words: Words, quotes: bool) -> Words:
     """Taken off: thinking, JSON, YAML and XML around texts, a code fence, quotes (where ``quotes``),
     bold and brackets around the whole, a heading such as "Final answer:", marks of a quotation at the
     beginning of every line, characters that nobody sees. Letters that are set apart are joined, and
     letters of other styles and alphabets that stand in Latin words become Latin ones."""
     if not words.text.isascii():
-        words = words.replaced(_UNSEEN, lambda match: ())
+        words = _composed(words.replaced(_UNSEEN, lambda match: ()))
     of_quotes = (_json_string, _inside_quotes) if quotes else ()
     for _ in range(MOST_LAYERS):
         for layer in (_behind_thinking, _texts_of_json, _inside, *of_quotes, _behind_heading):

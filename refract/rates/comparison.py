@@ -19,7 +19,7 @@ from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
 from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
-from refract.rates.counting import bounds_of, interval_of
+from refract.rates.counting import bounds_of, interval_of, joined
 from refract.rates.judge_error import (
     JudgeError,
     judged_share,
@@ -128,12 +128,13 @@ def pair_outcomes(
     """The outcomes of two sides A and B, paired: by suite, category and perturbation.
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it
-    counts as reworded); several samples of it make one pair. Clusters are A's. Of conversations
-    that are played the last turns are paired. A suite's clean prompts have an entry for each of
-    :data:`DISCRIMINATION` too. ``errors`` are, of two different models, what is known of the judge's
-    errors, by suite."""
+    counts as reworded); several samples of it make one pair. Pairs that are of one
+    cluster on either side are of one. Of conversations that are played the last turns are paired. A
+    suite's clean prompts have an entry for each of :data:`DISCRIMINATION` too. ``errors`` are, of
+    two different models, what is known of the judge's errors, by suite."""
     side_a, side_b = _keyed(a), _keyed(b)
     groups: dict[tuple[str, str, str], PairedOutcomes] = {}
+    links: list[tuple[Hashable, Hashable]] = []  # a pair's cluster in A and in B
 
     def group_of(row: Outcome) -> PairedOutcomes:
         parts = (row["suite"], row["category"], row["perturbation"])
@@ -150,7 +151,8 @@ def pair_outcomes(
         else:
             before = _refusal(tuple(sample["outcome"] for sample in samples))
             after = _refusal(tuple(sample["outcome"] for sample in others))
-            paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
+            links.append((_cluster("A", row), _cluster("B", others[0])))
+            paired.pairs.append((before, after, links[-1][0]))
             for name in _lists(before, after):
                 paired.ids[name].append(prompt_id)
             if len(samples) != len(others):
@@ -159,8 +161,10 @@ def pair_outcomes(
         if key not in side_a:
             group_of(samples[0]).ids["only_b"].append(key[1])
     included = _repeats(side_a, side_b)
+    whole = joined(links)
     clean = {}
     for paired in groups.values():
+        paired.pairs = [(before, after, whole[cluster]) for before, after, cluster in paired.pairs]
         paired.repeats = "" if paired.perturbation else included.get(paired.suite, "")
         if paired.pairs and not paired.perturbation:
             clean[paired.suite, paired.category] = paired
@@ -235,6 +239,10 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
             prompt_id = prompt_id.removesuffix(f"~{sample}")
         keyed.setdefault((row["suite"], prompt_id), []).append(row)
     return keyed
+
+
+def _cluster(side: str, row: Outcome) -> Hashable:
+    return side, row["suite"], row.get("cluster") or row["source_id"]
 
 
 @cache

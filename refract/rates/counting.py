@@ -187,20 +187,24 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
     nothing. Rows of the same text are of one cluster in any case, since a model gives them one
     answer. Raises :class:`ParamsError` for a field that no row has."""
     clusters = _clusters_by(sources, field)
-    joined: dict[str, str] = {}
+    same = [row for row in sources if SAME_TEXT in row]
+    whole = joined((clusters[row["id"]], clusters[row[SAME_TEXT]]) for row in same)
+    return {id_: whole.get(cluster, cluster) for id_, cluster in clusters.items()}
 
-    def whole(cluster: str) -> str:
-        """The cluster that another one became part of."""
-        while cluster in joined:
-            cluster = joined[cluster]
+
+def joined(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Any, Any]:
+    """The cluster that each one of these pairs of clusters becomes part of, where it does."""
+    part_of: dict[Hashable, Hashable] = {}
+
+    def whole(cluster: Hashable) -> Hashable:
+        while cluster in part_of:
+            cluster = part_of[cluster]
         return cluster
 
-    for row in sources:
-        if SAME_TEXT in row:
-            own, first = whole(clusters[row["id"]]), whole(clusters[row[SAME_TEXT]])
-            if own != first:
-                joined[own] = first
-    return {id_: whole(cluster) for id_, cluster in clusters.items()}
+    for own, first in pairs:
+        if whole(own) != whole(first):
+            part_of[whole(own)] = whole(first)
+    return {cluster: whole(cluster) for cluster in part_of}
 
 
 def _clusters_by(sources: Sequence[Row], field: str | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
@@ -224,6 +224,17 @@ def what_is_asked(row: Row) -> str:
     if isinstance(prompt, str):
         prompt = [{"role": "user", "content": prompt}]
     return canonical_json([prompt or row.get("messages"), row.get("features")])
+
+
+def attacked(row: Row, rows: Mapping[str, Row]) -> Row | None:
+    """The plain request that a row attacks: the harmful row that a harmful one names by ``pair_id``; a
+    translation is no attack."""
+    pair = filled(row.get("pair_id"))
+    plain = None if pair in (None, row["id"]) else rows.get(str(pair))
+    if plain is None or not row.get("category") == plain.get("category") == "harmful":
+        return None
+    languages = {row.get("language"), plain.get("language")} - {None}
+    return plain if len(languages) < 2 else None
 
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:

@@ -147,7 +147,7 @@ def test_each_part_of_what_decides_a_verdict_is_in_its_hash():
         "clean answer": Case(first.prompt, first.response, ROW, given_response("a", "Here.")),
         "pair": Case(first.prompt, first.response, ROW, first.clean, case("No.")),
         "behavior": case("No.", row={**ROW, "behavior": "How does a key work?"}),
-        "clean prompt": replace(first, clean_prompt=given_prompt("b", "How does a bolt work?")),
+        "clean prompt": replace(first, plain="How does a bolt work?"),
     }
     assert {name: judged([one])[0] for name, one in changed.items()} == dict.fromkeys(changed, 1)
     same = case("No.", row={**ROW, "id": "b", "notes": "more"}, request_sha256="another")

@@ -102,11 +102,11 @@ class Refusal(Judge):
         degenerate. The evidence is the words that they find, or where they find none
         the sentence that, read by itself, is likeliest to be a refusal.
         """
-        words = [words_of(case.answer, case.prompt_text) for case in cases]
+        words = [words_of(case.answer, case.request) for case in cases]
         by_rules = [rules.judge_case(case) for case in cases]
         inputs = []
         for each, case, verdict in zip(words, cases, by_rules, strict=True):
-            text = without_prompt(each.text, case.prompt_text)
+            text = without_prompt(without_prompt(each.text, case.prompt_text), case.request)
             inputs.append(to_read(text, case.request, verdict))
         texts = [each.text for each in inputs]
         verdicts = [

@@ -83,6 +83,7 @@ class BertScore(Similarity):
 
     Settings: ClassVar[type[ReferenceSettings]] = BertScoreSettings
     settings: EncoderSettings
+    languages = None  # those of its encoder
 
     def __init__(self, name: str, settings: EncoderSettings) -> None:
         super().__init__(name, settings)

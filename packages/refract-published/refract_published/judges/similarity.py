@@ -98,6 +98,8 @@ class Similarity(Judge):
     Settings: ClassVar[type[ReferenceSettings]] = SimilaritySettings
     FAMILY = "similarity"
     version = VERSION
+    # In other scripts it finds unrelated texts alike, in some of them equal.
+    languages: ClassVar[frozenset[str] | None] = frozenset(("en",))
     cases_a_process: int | None = 50
     columns: ClassVar[tuple[str, ...] | None] = ()
     settings: ReferenceSettings
