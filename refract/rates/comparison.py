@@ -128,10 +128,10 @@ def pair_outcomes(
     """The outcomes of two sides A and B, paired: by suite, category and perturbation.
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it
-    counts as reworded); several samples of it make one pair. Pairs that are of one
-    cluster on either side are of one. Of conversations that are played the last turns are paired. A
-    suite's clean prompts have an entry for each of :data:`DISCRIMINATION` too. ``errors`` are, of
-    two different models, what is known of the judge's errors, by suite."""
+    counts as reworded); several samples of it make one pair. Pairs of one cluster on either
+    side are of one. Of conversations that are played the last turns are paired. A suite's clean
+    prompts have an entry for each of :data:`DISCRIMINATION` too. ``errors`` are, of two different
+    models, what is known of the judge's errors, by suite."""
     side_a, side_b = _keyed(a), _keyed(b)
     groups: dict[tuple[str, str, str], PairedOutcomes] = {}
     links: list[tuple[Hashable, Hashable]] = []  # a pair's cluster in A and in B

@@ -198,7 +198,8 @@ def joined(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Any, Any]:
 
     def whole(cluster: Hashable) -> Hashable:
         while cluster in part_of:
-            cluster = part_of[cluster]
+            above = part_of[cluster]
+            part_of[cluster] = cluster = part_of.get(above, above)  # a shortcut
         return cluster
 
     for own, first in pairs:

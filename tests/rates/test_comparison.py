@@ -188,6 +188,22 @@ def test_variants_of_one_prompt_are_one_cluster():
     assert alone.interval.low > found.interval.low
 
 
+def test_pairs_are_of_one_cluster_where_they_are_on_either_side():
+    def side(outcomes, clusters):
+        return [
+            outcome_line(f"p{n}", OUTCOMES[letter], cluster=cluster)
+            for n, (letter, cluster) in enumerate(zip(outcomes, clusters, strict=True))
+        ]
+
+    a, b = side("rrrrrrrr", "aabcdefg"), side("rccrcrrc", "stttuvwx")
+    (found,) = compare(a, b)
+    wanted = clustered_difference([1, 0, 0, 1, 0, 1, 1, 0], [1] * 8, "aaaadefg")
+    assert (found.value, *found.interval) == pytest.approx((-0.5, wanted.low, wanted.high))
+    (mirrored,) = compare(b, a)
+    assert (mirrored.value, *mirrored.interval) == pytest.approx((0.5, -wanted.high, -wanted.low))
+    assert (found.clusters, mirrored.p) == (5, found.p)
+
+
 def samples(*rows):
     """Lines of prompts with several samples each, a string a prompt."""
     return [

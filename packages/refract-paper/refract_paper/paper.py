@@ -13,6 +13,7 @@ from typing import Any, Literal
 from jinja2 import FileSystemLoader, pass_context
 from markupsafe import Markup
 
+from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
@@ -66,10 +67,21 @@ def write_bundle_alone(export: Export) -> Iterator[str]:
     """The bundle alone, of a project's folder. Raises :class:`ResultsError` as
     :func:`write_appendix` does."""
     export.settings(Settings)
-    root = Path(export.source or project_root())
+    root = _project_of(export, "bundle")
     view = read_view(root)
     bundle = find_bundle(root, view.provenance)
     yield from _written_bundle(root, bundle, view, export.out)[1]
+
+
+def _project_of(export: Export, format_: str) -> Path:
+    """The folder of the project that is exported. Raises :class:`UsageError` for a file."""
+    root = Path(export.source or project_root())
+    if root.is_file():
+        command = f"refract export PROJECT --as {format_} --out {export.out}"
+        raise UsageError(
+            f"{root} is a file; --as {format_} is made of a project's folder: {command}"
+        )
+    return root
 
 
 def _written_bundle(root: Path, bundle: Bundle, view: View, out: Path) -> tuple[str, list[str]]:
@@ -87,7 +99,7 @@ def write_appendix(export: Export) -> Iterator[str]:
 
     Raises :class:`ResultsError` where results are missing or not what they were made of."""
     settings = export.settings(AppendixSettings)
-    root, out, places = Path(export.source or project_root()), export.out, settings.digits
+    root, out, places = _project_of(export, "appendix"), export.out, settings.digits
     side, view = read_side(root), read_view(root)
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:

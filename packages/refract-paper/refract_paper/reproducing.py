@@ -7,6 +7,7 @@ import itertools
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from typer import Argument, Option
 from refract.core.environment import git
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import has_form
-from refract.core.params import read_yaml
+from refract.core.params import load_definitions, read_yaml
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.models import identity_of, open_model
@@ -39,6 +40,23 @@ LOG_LINES = 12  # of a pipeline that failed
 GENERATED = "generated again, with an empty store"
 RECORDED = "from recorded answers, unless with --regenerate"
 STORED = "from stored answers, since it cannot be run here"
+NOT_STORED = (
+    "would ask, since not all is stored here; `dvc pull` brings answers that were pushed, though no "
+    "judge's replies; --ask asks, and pays"
+)
+# Run by a worktree's own code: a command in which adapters refuse to ask.
+ASKING_NOTHING = """
+import sys
+from refract.cli import main
+from refract.core.registry import find
+from refract.models import ADAPTERS
+def refuse(model, requests):
+    first = "/".join(filter(None, map(requests[0].metadata.get, ("suite", "prompt_id"))))
+    sys.exit(f"{len(requests)} answers are missing{first and ', the first to '}{first}")
+for adapter in sys.argv.pop(1).split():
+    find(ADAPTERS, adapter, "adapter").answer = refuse
+main()
+"""
 
 
 def reproduce(
@@ -50,6 +68,9 @@ def reproduce(
     ] = False,
     regenerate: Annotated[
         bool, Option(help="With --exec: generate again also the answers that are recorded.")
+    ] = False,
+    ask: Annotated[
+        bool, Option(help="With --exec: ask, and pay, for answers and replies that are not stored.")
     ] = False,
 ) -> None:
     """Print the commands that make results again; with --exec, make them and compare.
@@ -63,7 +84,7 @@ def reproduce(
         command: Any = read_run(Path(what), edited=True).get("command")
         if not has_form(command, [str]) or command[:1] != ["run"]:
             raise UsageError(f"{what}: names no command of refract run")
-        if exec_ or regenerate:
+        if exec_ or regenerate or ask:
             raise UsageError(
                 f"--exec is for revisions: the command of {what} may be anybody's; read and run it"
             )
@@ -78,10 +99,10 @@ def reproduce(
         say(f"cd ../refract-{commit[:9]}")
         say("make setup")
         say("rm -r metrics dvc.lock")  # what is there already would not be made again
-        say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro")
+        say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro --no-run-cache")
         say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
         return
-    files, differences = rebuild(root, commit, regenerate=regenerate)
+    files, differences = rebuild(root, commit, regenerate=regenerate, ask=ask)
     say(f"{files} files of metrics compared, which name prompts, responses and verdicts by hash")
     for line in differences:
         say(f"DIFFERENT {line}")
@@ -90,12 +111,12 @@ def reproduce(
     raise typer.Exit(int(bool(differences)))
 
 
-def rebuild(root: Path, commit: str, *, regenerate: bool) -> tuple[int, list[str]]:
+def rebuild(root: Path, commit: str, *, regenerate: bool, ask: bool) -> tuple[int, list[str]]:
     """Makes the results of a commit again in a temporary worktree. Returns how many files were compared,
     and a line for each that differs.
 
     Models that run here answer with an empty store. Served models and judges that are
-    models use the user's own store, so that nothing is paid for twice. With
+    models use the user's own store, and are asked what it lacks only where they may ``ask``. With
     ``regenerate`` recorded answers are generated too. Raises :class:`RefractError`."""
     with _worktree(root, commit) as folder:
         files = (git(folder, "ls-files", "--", *FILES) or "").splitlines()
@@ -112,8 +133,10 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> tuple[int, list[str
                 path.unlink()
         (folder / "dvc.lock").unlink(missing_ok=True)
         targets = [f"model-inference@{name}" for name in ways[GENERATED] + ways[RECORDED]]
-        if targets:
-            _dvc_repro(folder, targets, {"REFRACT_CACHE": str(folder.parent / "store")})
+        targets = targets or ["generate-perturbations"]
+        _dvc_repro(folder, targets, {"REFRACT_CACHE": str(folder.parent / "store")})
+        if not ask:
+            _check_stored(folder, params, ways[STORED])
         _dvc_repro(folder, [], {})
         changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
         for name in changed.split("\0")[:-1]:
@@ -130,9 +153,11 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
         tree = Path(temporary) / "worktree"
         if git(root, "worktree", "add", "--detach", "--quiet", str(tree), commit) is None:
             raise RefractError(f"git could not check out {commit[:9]} into a worktree")
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # it clears up, too
         try:
             yield tree / (git(root, "rev-parse", "--show-prefix") or "").strip()
         finally:
+            signal.signal(signal.SIGTERM, before)
             git(root, "worktree", "remove", "--force", str(tree))
 
 
@@ -173,7 +198,7 @@ def _bring_answers(
     return ways
 
 
-def runs_here(definition: Row) -> bool:
+def runs_here(definition: Mapping[str, Any]) -> bool:
     """Whether a model's answers can be made again on this machine, in the current folder."""
     try:
         model = open_model("model", dict(definition))
@@ -196,15 +221,53 @@ def _copy(root: Path, folder: Path, path: Path) -> bool:
     return True
 
 
+def _check_stored(folder: Path, params: Row, models: Sequence[str]) -> None:
+    """Runs the stages that would ask these models, and judges that are served models, by stored
+    answers alone. Raises :class:`RefractError` where some are missing."""
+    with contextlib.chdir(folder):
+        judging, measuring = (_served(load_definitions(of)) for of in ("judges", "validated"))
+    stages = [["model-inference", name] for name in models]
+    stages += [["judge", name] for name in params["grid"]["models"] if judging]
+    if measuring and "validate-judges" in read_yaml(folder / "dvc.yaml")["stages"]:
+        stages.append(["validate-judges"])
+    adapters = {*judging, *measuring, *(params["models"][name]["adapter"] for name in models)}
+    for stage in stages:
+        command = [sys.executable, "-c", ASKING_NOTHING, " ".join(adapters), "stage", *stage]
+        _run(folder, command, {}, f"{' '.join(stage)} {NOT_STORED}")
+
+
+def _served(definitions: Row) -> list[str]:
+    """The adapters of the models that judge and cannot be run here, in the current folder."""
+    models = [judge.get("model") for judge in definitions["judges"].values()]
+    return [
+        model["adapter"] for model in models if isinstance(model, Mapping) and not runs_here(model)
+    ]
+
+
 def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Runs the pipeline of a worktree with its own code."""
+    """Runs the pipeline of a worktree, of which no stage is taken from what DVC has stored."""
+    _run(folder, ["dvc", "repro", "--no-run-cache", *targets], environment, "the pipeline failed")
+
+
+def _run(
+    folder: Path, command: Sequence[str], environment: Mapping[str, str], problem: str
+) -> None:
+    """Runs a command with a worktree's own code. An interrupt ends all that it started."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(folder), **environment}
-    command = ["dvc", "repro", *targets]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()[-LOG_LINES:]
-        raise RefractError("the pipeline failed:\n  " + "\n  ".join(lines))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True, process_group=0
+    ) as running:
+        try:
+            out, err = running.communicate()
+        except KeyboardInterrupt:
+            os.killpg(running.pid, signal.SIGTERM)
+            running.communicate()
+            raise
+    if running.returncode:
+        lines = (out + err).strip().splitlines()[-LOG_LINES:]
+        raise RefractError(f"{problem}:\n  " + "\n  ".join(lines))
 
 
 def first_difference(old: str, new: str) -> str:

@@ -55,6 +55,16 @@ def test_each_part_is_written_and_is_the_same_twice(computed, appendix, tmp_path
     assert all((tmp_path / "b" / x).read_bytes() == (appendix / x).read_bytes() for x in names)
 
 
+@pytest.mark.parametrize("format_", ["appendix", "bundle"])
+def test_a_results_file_is_refused_with_the_command_of_a_project(computed, tmp_path, format_):
+    out = tmp_path / "out"
+    done = computed.refract("export", "params.yaml", "--as", format_, "--out", out)
+    assert str(done.exception) == (
+        f"params.yaml is a file; --as {format_} is made of a project's folder: "
+        f"refract export PROJECT --as {format_} --out {out}"
+    )
+
+
 def test_the_methods_state_what_the_provenance_says(computed, appendix):
     text = (appendix / "methods.md").read_text()
     suite = hashlib.sha256((computed.folder / "data/suites/own.jsonl").read_bytes()).hexdigest()

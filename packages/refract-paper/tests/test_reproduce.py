@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -54,7 +56,12 @@ def refract(folder: Path, *arguments: object):
 def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monkeypatch):
     monkeypatch.setattr(reproducing, "runs_here", lambda model: model["adapter"] == "recorded")
     project.command("git", "clone", "--quiet", str(project.folder), str(tmp_path / "clone"))
-    done = refract(tmp_path / "clone", "reproduce", "--exec")
+    refused = refract(tmp_path / "clone", "reproduce", "--exec")
+    assert str(refused.exception) == (
+        f"model-inference sampling {reproducing.NOT_STORED}:\n"
+        "  8 answers are missing, the first to alpha/alpha-00"
+    )
+    done = refract(tmp_path / "clone", "reproduce", "--exec", "--ask")
     assert done.exit_code == 0, done.output
     assert "generated again, with an empty store: answers\n" in done.stdout
     assert "from stored answers, since it cannot be run here: sampling\n" in done.stdout
@@ -66,6 +73,39 @@ def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monk
     clone = Project(tmp_path / "clone")
     assert clone.command("git", "worktree", "list").count("\n") == 1
     assert clone.command("git", "status", "--porcelain") == ""
+
+
+def test_a_served_judge_is_not_asked_for_what_is_not_stored(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproducing, "runs_here", lambda model: "model_id" not in model)
+    other = project.copy(tmp_path / "other")
+    # Whoever asked at this address would be told that nobody is there.
+    model = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:9/v1"}
+    judge = {"kind": "llm_refusal", "model": {**model, "api_key_env": None}}
+    other.put({"judges.served": judge, "suites.alpha.judges": ["served"]})
+    other.commit("a served judge")
+    done = refract(other.folder, "reproduce", "--exec")
+    assert str(done.exception).startswith(f"judge answers {reproducing.NOT_STORED}:\n  ")
+    assert str(done.exception).endswith(" answers are missing")
+
+
+def test_stages_that_a_shared_cache_holds_are_run(project, tmp_path):
+    other = project.copy(tmp_path / "other")
+    other.command("dvc", "config", "cache.dir", str(other.folder / ".dvc/cache"))
+    other.commit("a cache that every checkout shares")
+    shutil.rmtree(other.folder / ".dvc/cache/runs")
+    other.rewrite("data/verdicts/answers/alpha.jsonl", '"refusal"', '"compliance"')
+    other.command("dvc", "commit", "--force", "--quiet", "judge@answers")
+    done = refract(other.folder, "reproduce", "--exec")
+    assert done.stdout.endswith("byte-identical\n")
+
+
+def test_the_signal_to_end_leaves_no_worktree(project, monkeypatch):
+    def ended(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(reproducing, "_dvc_repro", ended)
+    assert refract(project.folder, "reproduce", "--exec").exit_code == 130
+    assert project.command("git", "worktree", "list").count("\n") == 1
 
 
 def test_a_difference_is_named_down_to_the_row_and_answers_in_git_can_be_generated_again(
@@ -103,7 +143,7 @@ def test_the_commands_are_printed_for_the_commit_that_is_meant(project):
         f"cd ../refract-{short}",
         "make setup",
         "rm -r metrics dvc.lock",
-        "REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro",
+        "REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro --no-run-cache",
         "git diff --exit-code -- metrics ':!metrics/ran' && echo identical",
     ]
 
