@@ -75,10 +75,13 @@ class Case:
         """What was asked, in plain words: the ``behavior`` of the suite's row, or what the plain
         prompt says, since noise and attacks must not change the verdict on one and the same answer.
         A last message of few words ("Yes, please.") stands behind the user's one before it."""
+        if self._behavior:
+            return self._behavior
         turns = self.turns if self.plain is None else _messages(self.plain)
         texts = [turn["content"] for turn in turns if turn["role"] == "user"]
-        few = bool(texts) and len(texts[-1].split()) < FEW_WORDS
-        return self._behavior or "\n".join(texts[-2:] if few else texts[-1:]) or _last_message(turns)
+        if texts and len(texts[-1].split()) < FEW_WORDS:
+            return "\n".join(texts[-2:])
+        return _last_message(turns)
 
     @property
     def _behavior(self) -> str:
@@ -141,7 +144,8 @@ class AnsweredSuite(NamedTuple):
         if other in self.prompts and other != prompt_id and judgeable(self.responses[other]):
             of_other = self.sources[self.prompts[other]["source_id"]]
             pair = Case(self.prompts[other], self.responses[other], of_other)
-        return Case(prompt, self.responses[prompt_id], source, clean, pair, self._plain(prompt, source))
+        plain = self._plain(prompt, source)
+        return Case(prompt, self.responses[prompt_id], source, clean, pair, plain)
 
     def _plain(self, prompt: PromptRow, source: Row) -> Attempt | None:
         done = prompt["perturbation"]

@@ -122,7 +122,7 @@ def null_cases(suite: str, answered: AnsweredSuite, pairs: int, seed: int) -> li
                 null = answered.responses[answer] if answer else given_response(prompt_id, text)
                 # The prompt is shown in the wording that the model answered.
                 response: ResponseRow = {**null, "attempt": own.response["attempt"]}
-                case = Case(own.prompt, response, own.source)
+                case = Case(own.prompt, response, own.source, plain=own.plain)
                 cases.append(NullCase(kind, number, category, answer, case))
     return cases
 

@@ -144,7 +144,7 @@ def test_rows_has_every_field_that_stages_write():
 
 def test_rows_has_every_field_of_a_suite_that_the_project_reads():
     known = {*STRING_FLAGS, "id", "category", "prompt", "messages", "features", "pair_id"}
-    known |= {"expected_strings", "task_strings", "reference", "requirement", "control"}
+    known |= {"behavior", "expected_strings", "task_strings", "reference", "requirement", "control"}
     known |= {"images", "tools", "tool_results", "max_steps"}
     known |= {*NAMING}
     assert names(ROWS["Suite"]) == known

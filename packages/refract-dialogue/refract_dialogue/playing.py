@@ -127,8 +127,7 @@ class PlayedTurns(Turns):
     of conversations, which hold the model's own answers before them.
 
     A turn after one without an answer, or without text, is not asked, and has the answer
-    before it where that is a refusal or a content filter of the provider's. Steps behind the last of a
-    model that calls tools have the request of its last."""
+    before it where that is a refusal or a content filter of the provider's."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._waiting: list[tuple[str, PromptRow]] = []
@@ -147,7 +146,6 @@ class PlayedTurns(Turns):
             super().add(suite, row)
 
     def go_on(self, answers: Mapping[str, Answer]) -> None:
-        """Makes ``requests`` those of the next turns."""
         self.requests = {}
         waiting, self._waiting = self._waiting, []
         for suite, row in waiting:

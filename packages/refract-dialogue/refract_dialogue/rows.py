@@ -43,7 +43,6 @@ def problems(row: Row) -> list[str]:
 
 
 def _problem_of_results(row: Row, names: Sequence[str]) -> str:
-    """What is wrong with what a row's tools return."""
     results = row["tool_results"]
     steps = row.get("max_steps", 1)
     for result in results if has_form(results, [{}]) else [{}]:

@@ -1,6 +1,4 @@
-"""``arithmetic: exact`` of the adapter ``hf``: a model opened so that its answers are exact.
-
-Imports torch: import this module only where a model is about to run."""
+"""``arithmetic: exact`` of the adapter ``hf``: a model opened so that its answers are exact."""
 
 from __future__ import annotations
 

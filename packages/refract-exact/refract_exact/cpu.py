@@ -3,9 +3,7 @@
 PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order
 once. Its sums do not depend on the number of threads, while MKL divides long ones
 between threads and so rounds otherwise with another number. A choice by a race of the
-two would let noise decide how an answer is rounded; so it follows from the model alone.
-
-Imports torch: import this module only where a model is about to run."""
+two would let noise decide how an answer is rounded; so it follows from the model alone."""
 
 from __future__ import annotations
 

@@ -6,11 +6,8 @@ whole prefix. So device, type of number, kernels, threads and batch decide speed
 content. The bound is *measured*, never proved: :meth:`Decider.settle` measures the error
 again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
 
-Related: a fixed order of operations (RepDL, arXiv 2510.09180), near-ties checked anew
-by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers (TOPLOC,
-arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
-
-Imports torch: import this module only where a model is about to run."""
+Related: a fixed order of operations (RepDL, arXiv 2510.09180), and near-ties checked anew
+by a threshold (MarginGate, arXiv 2605.30218)."""
 
 from __future__ import annotations
 
@@ -141,7 +138,6 @@ class DecodedRow(Row):
     next_token: int = 0
     drafted: list[int] = field(default_factory=list)
     uniforms: list[float] = field(default_factory=list)
-    watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     margins: MutableSequence[float] = field(default_factory=list)
     audited: bool = False
@@ -172,7 +168,6 @@ class DecodedRow(Row):
         }
 
     def pack(self) -> None:
-        """Makes it smaller."""
         self.tokens = array("i", self.tokens)
         self.generated = array("i", self.generated)
         self.margins = array("d", self.margins)

@@ -4,9 +4,7 @@ batch, since float64 decides what that could have changed (:class:`refract_exact
 Prompts are read in batches of like length, padded on the right, which causal attention does not
 see. Rows then decode in *groups*: slots with key/value caches of one length; a row that outgrows
 its group moves to the next, and one that ends frees its slot at once for a waiting one. The last
-prompt token is the row's first decoding step, so that every token is chosen in one place.
-
-Imports torch: import this module only where a model is about to run."""
+prompt token is the row's first decoding step, so that every token is chosen in one place."""
 
 from __future__ import annotations
 
@@ -40,14 +38,6 @@ class BatchShape:
     prefill_tokens: int
     rows: int
     cache_tokens: int
-
-    def prefill_rows(self, width: int) -> int:
-        """Rows of a batch of prompts of this width."""
-        return max(1, self.prefill_tokens // width)
-
-    def group_rows(self, length: int) -> int:
-        """Slots of a decoding group of this length."""
-        return min(self.rows, max(1, self.cache_tokens // length))
 
 
 def prompt_width(length: int, context: int | None) -> int:
@@ -134,6 +124,8 @@ class Decoder:
         decider.watched = ends.watched
         for row in rows:
             row.audited = decider.audits(row)
+            if self.choice.temperature > 0:
+                row.draw()
         finished: list[DecodedRow] = []
         raised = decider.raised
         for row in self._with_memory(rows):
@@ -214,7 +206,8 @@ class Decoder:
 
         def group(length: int) -> SlotGroup:
             if length not in groups:
-                size = min(self.shape.group_rows(length), len(waiting.get(length, rows)))
+                most = max(1, self.shape.cache_tokens // length)
+                size = min(self.shape.rows, most, len(waiting.get(length, rows)))
                 groups[length] = SlotGroup(length, max(1, size))
             return groups[length]
 
@@ -269,9 +262,10 @@ class Decoder:
         while group.active < group.size and (group.parked or queue):
             if not group.parked:
                 width = queue[0][0]
+                most = max(1, self.shape.prefill_tokens // width)
                 batch: list[DecodedRow] = []
                 while queue and queue[0][0] == width:
-                    if len(batch) == self.shape.prefill_rows(width):
+                    if len(batch) == most:
                         break
                     batch.append(queue.popleft()[1])
                 self._read(batch, width)
@@ -284,8 +278,6 @@ class Decoder:
             log.warning("%s: each token is a pass over all before it, slowly", self.route.reason)
             self.warned = True
         row.state = []
-        if self.choice.temperature > 0 and not row.uniforms:
-            row.draw()
         while not row.done:
             place = len(row.generated)
             logits = whole_passes(self.model, row.tokens, row.generated, [place])
@@ -315,8 +307,6 @@ class Decoder:
             row.state = [
                 (layer.keys[i, :, :known], layer.values[i, :, :known]) for layer in cache.layers
             ]
-            if self.choice.temperature > 0 and not row.uniforms:
-                row.draw()
 
     @torch.inference_mode()
     def _step(

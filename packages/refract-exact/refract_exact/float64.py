@@ -1,6 +1,4 @@
-"""A model in float64 throughout, on the weights of another one: what exact answers are decided by.
-
-Imports torch: import this module only where a model is about to run."""
+"""A model in float64 throughout, on the weights of another one: what exact answers are decided by."""
 
 from __future__ import annotations
 
@@ -228,7 +226,6 @@ class Reference:
         self._keep(False)
 
     def __call__(self, **inputs: Any) -> Any:
-        """What the model gives for these inputs, in float64."""
         with torch.inference_mode(), self._computing():
             return self.model(**inputs)
 

@@ -5,9 +5,7 @@ A pass over several tokens of a row costs little more than one over a single tok
 weights are read once for all. So tokens are drafted at low cost and settled together, as
 in speculative decoding (Leviathan et al., 2023, arXiv 2211.17192): up to the first draft
 that is wrong, whose place gets the right token, they are what single passes would have
-given. A draft decides nothing but how long it takes.
-
-Imports torch: import this module only where a model is about to run."""
+given. A draft decides nothing but how long it takes."""
 
 from __future__ import annotations
 

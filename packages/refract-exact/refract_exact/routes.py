@@ -4,9 +4,7 @@ Rows of unlike length share a cache, each at a position of its own, and float64 
 from keys and values that it kept. A model that takes positions from the length of its
 cache, or that places keys by their index there, gives other logits that way. So short
 texts are decoded both ways in float64 and compared with a whole pass over each. What
-differs, or cannot run, is not used: every token is then a whole pass over its row.
-
-Imports torch: import this module only where a model is about to run."""
+differs, or cannot run, is not used: every token is then a whole pass over its row."""
 
 from __future__ import annotations
 

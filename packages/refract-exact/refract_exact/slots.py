@@ -1,6 +1,4 @@
-"""Rows that decode together in slots of one cache, each at a position of its own.
-
-Imports torch: import this module only where a model is about to run."""
+"""Rows that decode together in slots of one cache, each at a position of its own."""
 
 from __future__ import annotations
 
@@ -109,7 +107,7 @@ class SlotGroup:
             self.rows[slot] = row
 
     @torch.inference_mode()
-    def leave(self, slot: int, keep: bool) -> DecodedRow:
+    def leave(self, slot: int, keep: bool) -> None:
         """Frees a slot. ``keep``: its row keeps the keys and values of the positions
         before its last token, and none of a wrong draft's."""
         row = self.rows[slot]
@@ -122,7 +120,6 @@ class SlotGroup:
                 for layer in self.cache.layers
             ]
         self.rows[slot] = None
-        return row
 
 
 def in_slots(

@@ -4,9 +4,7 @@ Fast arithmetic gives each recorded token's margin at once; float64 decides thos
 certain under the measured bound, and the first that is wrong (:mod:`refract_exact.deciding`).
 
 Related: Token-DiFR (arXiv 2511.20621) and TOPLOC (arXiv 2501.16007) ask whether an
-answer is likely to be a model's; this asks whether each token is the exact one.
-
-Imports torch: import this module only where a model is about to run."""
+answer is likely to be a model's; this asks whether each token is the exact one."""
 
 from __future__ import annotations
 

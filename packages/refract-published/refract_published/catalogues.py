@@ -18,7 +18,6 @@ _content = functools.cache(read_yaml)
 
 
 def names_in(path: Path) -> list[str]:
-    """The names of a catalogue's entries."""
     return sorted(_content(path))
 
 

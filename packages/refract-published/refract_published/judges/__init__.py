@@ -6,7 +6,6 @@ from refract_published.catalogues import JUDGES, names_in
 
 
 def names() -> list[str]:
-    """The names of the published judges."""
     return names_in(JUDGES)
 
 

@@ -19,7 +19,6 @@ MOST_OBJECTS = 1000
 BLANKS = dict.fromkeys(map(ord, "\u00a0\u202f\u2007\ufeff\u200b"), " ")
 LAST_COMMA = re.compile(r",(\s*[}\]])")
 
-
 DECODER = json.JSONDecoder(strict=False)  # which takes raw line breaks in texts
 
 

@@ -18,15 +18,13 @@ from refract.core.types import Row
 from refract_published.logs.messages import conversation, images_in, last_content, shown, text_of
 
 INSTALL = "reading logs of Inspect needs inspect-ai: pip install 'refract-published[inspect]'"
-# Inspect's reasons why a model stopped; providers that do not know it say "unknown".
+# Inspect's reasons why a model stopped that have other names here; providers that do not know it
+# say "unknown".
 FINISH_REASONS = {
-    "stop": "stop",
     "unknown": "stop",
     "tool_calls": "stop",
     "max_tokens": "length",
-    "length": "length",  # of older logs
     "model_length": "length",
-    "content_filter": "content_filter",
 }
 # Solvers of Inspect that let a model call tools.
 AGENTS = ("basic_agent", "react", "use_tools")
