@@ -108,7 +108,7 @@ class SuiteResult:
             answer = self.numbers.aggregate.answers[prompt["prompt_id"]]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
-            if case.request != case.prompt_text:
+            if case.plain is not None or case.source.get("behavior"):
                 row["behavior"] = case.request
             row |= turns_of(prompt)
             if prompt.get("sample", 1) > 1:

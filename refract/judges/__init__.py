@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from refract.core.errors import ParamsError
+from refract.core.file_formats import TELLING
 from refract.core.jsonl import canonical_json
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
@@ -257,13 +258,16 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
     the judges need."""
     prompts, responses, sources = [], [], {}
     # Rows are told apart by their place: ids may repeat, as those of several models do.
-    places: dict[str, str] = {}
+    names = []
     for number, row in enumerate(rows, 1):
-        places.setdefault(_named(row, row.get("prompt_id", row.get("id"))), str(number))
+        ids = (row.get("prompt_id"), row.get("id"), number)
+        names.append(_named(row, next(id_ for id_ in ids if id_ is not None)))
+    places = {name: str(number) for number, name in reversed([*enumerate(names, 1)])}
     for number, row in enumerate(rows, 1):
         id_, prompt, text = str(number), row.get("prompt") or "", row.get("response")
         pair = filled(row.get("pair_id"))
-        pair = None if pair is None else places.get(_named(row, pair))
+        name = None if pair is None else _named(row, pair)
+        pair = None if name in (None, names[number - 1]) else places.get(name)
         sources[id_] = {**row, "id": id_, "prompt": prompt, "pair_id": pair}
         prompts.append(given_prompt(id_, prompt))
         reason = "error" if text is None else row.get("finish_reason") or "stop"
@@ -274,8 +278,8 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
 
 
 def _named(row: Row, id_: Any) -> str:
-    """What tells a row from others of the same model and suite."""
-    return canonical_json([row.get("model"), row.get("suite"), str(id_)])
+    """The name of the row with an id among those of the same model, suite, sample and so on."""
+    return canonical_json([str(id_), *(str(row.get(column)) for column in TELLING)])
 
 
 def judge_rows(

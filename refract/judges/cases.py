@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -29,8 +30,12 @@ from refract.suites.rows import attacked
 
 # Columns of a suite's row that the text of a judge can show.
 SHOWN_COLUMNS = ("behavior", "context")
-# A message of fewer words may ask for nothing without the one before it.
-FEW_WORDS = 6
+# A message of these words alone asks for nothing without the one before it.
+_GOES_ON = re.compile(
+    r"(?:(?:a|again|ahead|all|and|both|continue|course|do|first|for|go|going|how|i|it|just|keep|me|more|next|"
+    r"no|now|of|oh|ok|okay|on|one|please|proceed|rest|second|so|sure|tell|thanks?|that|the|then|them|this|try|"
+    r"why|with|yeah|yep|yes|you)\b\W*)+"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +79,17 @@ class Case:
     def request(self) -> str:
         """What was asked, in plain words: the ``behavior`` of the suite's row, or what the plain
         prompt says, since noise and attacks must not change the verdict on one and the same answer.
-        A last message of few words ("Yes, please.") stands behind the user's one before it."""
+        A last message that goes on ("Yes, please.") stands behind the user's one before it."""
         if self._behavior:
             return self._behavior
-        turns = self.turns if self.plain is None else _messages(self.plain)
-        texts = [turn["content"] for turn in turns if turn["role"] == "user"]
-        if texts and len(texts[-1].split()) < FEW_WORDS:
+        texts = [turn["content"] for turn in self._asked if turn["role"] == "user"]
+        if texts and _GOES_ON.fullmatch(texts[-1].strip().lower()):
             return "\n".join(texts[-2:])
-        return _last_message(turns)
+        return _last_message(self._asked)
+
+    @property
+    def _asked(self) -> Sequence[Message]:
+        return self.turns if self.plain is None else _messages(self.plain)
 
     @property
     def _behavior(self) -> str:
@@ -97,9 +105,8 @@ class Case:
     @property
     def values(self) -> dict[str, str]:
         """The fields that the text of a judge can show."""
-        asked = self.turns if self.plain is None else _messages(self.plain)
         return {
-            "behavior": self._behavior or _conversation(asked),
+            "behavior": self._behavior or _conversation(self._asked),
             "context": str(self.source.get("context") or ""),
             "prompt": self.conversation,
             "response": self.answer,
@@ -152,9 +159,13 @@ class AnsweredSuite(NamedTuple):
         if done is not None and not done.get("same_request", True):
             return None
         attacks = attacked(source, self.sources) if is_last(prompt) else None
-        if attacks is not None and "features" not in attacks:
-            plain: Attempt = attacks.get("messages") or attacks["prompt"]
-            return plain
+        if attacks is not None:
+            sent = self.prompts.get(attacks["id"])
+            plain: Attempt | None = filled(attacks.get("behavior"))
+            plain = plain or (sent and sent["attempts"][0])
+            plain = plain or attacks.get("messages") or attacks.get("prompt")
+            if plain:
+                return plain
         clean = self.prompts.get(clean_id(prompt)) if done is not None else None
         return None if clean is None else clean["attempts"][0]
 

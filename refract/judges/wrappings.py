@@ -68,6 +68,8 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064"
     "\u2066-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 )
+# Marks that make one letter with what stands before them.
+_MARK = re.compile("[\u0300-\u036f\u1161-\u11ff\u3099\u309a]")
 # Eight or more characters with blanks between, and with wider ones between words; or with one
 # and the same mark behind each.
 _APART = re.compile(r"(?<!\S)\S(?:[ \u00a0]{1,3}\S(?!\S)){7,}")
@@ -111,6 +113,8 @@ class Words:
     def evidence(self, answer: str, rule: str, start: int, end: int) -> dict[str, Any]:
         """What a rule found at a place of the words, by its place in the answer."""
         start, end = self.span(start, end)
+        while _MARK.match(answer, end):  # of the last letter
+            end += 1
         return {"rule": rule, "start": start, "end": end, "text": answer[start:end]}
 
     def inside(self, spans: Sequence[tuple[int, int]]) -> Words:

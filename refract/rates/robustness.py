@@ -101,13 +101,14 @@ def comparisons(suite: CountedSuite) -> list[Row]:
             perturbation = {"name": CLEAN_SAMPLES, "kind": "repeat"}
         response, clean_response = suite.responses[id_], suite.responses[clean]
         answer, clean_outcome = suite.outcomes[id_], suite.outcomes[clean].outcome
+        both = {answer.outcome, clean_outcome}
         similarity = 1.0 if answer.outcome in JUDGED else None
         if judge is not None:
             similarity = suite.verdicts[id_][judge]["score"]
         if answer.outcome == "empty":
             similarity = 0.0  # nothing is left of the clean answer
-        elif answer.outcome == clean_outcome == BY_PROVIDER:
-            similarity = 1.0  # neither is an answer of the model
+        elif BY_PROVIDER in both and both <= {*REFUSED}:
+            similarity = 1.0  # two refusals, of which one has no text to compare
         dose = differs = None
         if perturbation["kind"] == "char_injection":
             # What reached the model, after its chat template and tokenizer.

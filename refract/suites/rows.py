@@ -227,8 +227,8 @@ def what_is_asked(row: Row) -> str:
 
 
 def attacked(row: Row, rows: Mapping[str, Row]) -> Row | None:
-    """The plain request that a row attacks: the harmful row that a harmful one names by ``pair_id``; a
-    translation is no attack."""
+    """The plain request that a row attacks: the harmful row that a harmful one names by ``pair_id``. A
+    row in another language than that one's, where both name theirs, is a translation and no attack."""
     pair = filled(row.get("pair_id"))
     plain = None if pair in (None, row["id"]) else rows.get(str(pair))
     if plain is None or not row.get("category") == plain.get("category") == "harmful":

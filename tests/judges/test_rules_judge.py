@@ -363,3 +363,5 @@ def test_a_letter_and_its_accent_may_be_characters_of_their_own(text):
     apart = unicodedata.normalize("NFD", text)
     assert apart != text
     assert label(text) == label(apart) == "refusal"
+    shown = [[hit["text"] for hit in judge_response(form)["evidence"]] for form in (text, apart)]
+    assert shown[0] == [unicodedata.normalize("NFC", hit) for hit in shown[1]]
