@@ -116,7 +116,7 @@ def judged(state: TaskState, judge: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"finish_reason": FINISH_REASONS.get(stop, "stop")}
     if calls:
         fields["tool_calls"] = calls
-    if "behavior" in state.metadata:
+    if isinstance(state.metadata.get("behavior"), str):
         fields["behavior"] = state.metadata["behavior"]
     response = None if output.error or not output.choices else output.completion
     return verdict(sent, response, judge, **fields)

@@ -24,6 +24,8 @@ from refract.core.jsonl import has_form
 from refract.core.params import load_definitions, read_yaml
 from refract.core.showing import say
 from refract.core.types import Row
+from refract.judges import read_judge
+from refract.judges.cases import asks_model
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
@@ -44,17 +46,22 @@ NOT_STORED = (
     "would ask, since not all is stored here; `dvc pull` brings answers that were pushed, though no "
     "judge's replies; --ask asks, and pays"
 )
-# Run by a worktree's own code: a command in which adapters refuse to ask.
-ASKING_NOTHING = """
-import sys
+# Run by a worktree's own code: a command in which served models refuse to ask, and end it so.
+MISSING = 66
+ASKING_NOTHING = f"""
+import os, sys
 from refract.cli import main
 from refract.core.registry import find
 from refract.models import ADAPTERS
+from refract.models.provider import Provider
 def refuse(model, requests):
     first = "/".join(filter(None, map(requests[0].metadata.get, ("suite", "prompt_id"))))
-    sys.exit(f"{len(requests)} answers are missing{first and ', the first to '}{first}")
-for adapter in sys.argv.pop(1).split():
-    find(ADAPTERS, adapter, "adapter").answer = refuse
+    print(len(requests), "answers are missing" + (first and ", the first to ") + first, flush=True)
+    os._exit({MISSING})
+for name in ADAPTERS:
+    kind = find(ADAPTERS, name, "adapter")
+    if issubclass(kind, Provider):
+        kind.answer = refuse
 main()
 """
 
@@ -222,37 +229,34 @@ def _copy(root: Path, folder: Path, path: Path) -> bool:
 
 
 def _check_stored(folder: Path, params: Row, models: Sequence[str]) -> None:
-    """Runs the stages that would ask these models, and judges that are served models, by stored
-    answers alone. Raises :class:`RefractError` where some are missing."""
+    """Runs the stages that would ask these models, and judges that ask a model, by stored answers
+    alone. Raises :class:`RefractError` where some are missing."""
     with contextlib.chdir(folder):
-        judging, measuring = (_served(load_definitions(of)) for of in ("judges", "validated"))
+        judging, measuring = (_ask(load_definitions(of)) for of in ("judges", "validated"))
     stages = [["model-inference", name] for name in models]
     stages += [["judge", name] for name in params["grid"]["models"] if judging]
     if measuring and "validate-judges" in read_yaml(folder / "dvc.yaml")["stages"]:
         stages.append(["validate-judges"])
-    adapters = {*judging, *measuring, *(params["models"][name]["adapter"] for name in models)}
     for stage in stages:
-        command = [sys.executable, "-c", ASKING_NOTHING, " ".join(adapters), "stage", *stage]
+        command = [sys.executable, "-c", ASKING_NOTHING, "stage", *stage]
         _run(folder, command, {}, f"{' '.join(stage)} {NOT_STORED}")
 
 
-def _served(definitions: Row) -> list[str]:
-    """The adapters of the models that judge and cannot be run here, in the current folder."""
-    models = [judge.get("model") for judge in definitions["judges"].values()]
-    return [
-        model["adapter"] for model in models if isinstance(model, Mapping) and not runs_here(model)
-    ]
+def _ask(definitions: Row) -> bool:
+    """Whether one of these judges asks a model."""
+    return any(asks_model(read_judge(*judge)[0]) for judge in definitions["judges"].items())
 
 
 def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, str]) -> None:
     """Runs the pipeline of a worktree, of which no stage is taken from what DVC has stored."""
-    _run(folder, ["dvc", "repro", "--no-run-cache", *targets], environment, "the pipeline failed")
+    _run(folder, ["dvc", "repro", "--no-run-cache", *targets], environment)
 
 
 def _run(
-    folder: Path, command: Sequence[str], environment: Mapping[str, str], problem: str
+    folder: Path, command: Sequence[str], environment: Mapping[str, str], missing: str = ""
 ) -> None:
-    """Runs a command with a worktree's own code. An interrupt ends all that it started."""
+    """Runs a command with a worktree's own code; ``missing`` says that it lacks answers. An interrupt
+    ends all that it started."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONPATH": str(folder), **environment}
     pipe = subprocess.PIPE
@@ -267,6 +271,7 @@ def _run(
             raise
     if running.returncode:
         lines = (out + err).strip().splitlines()[-LOG_LINES:]
+        problem = missing if running.returncode == MISSING else "the pipeline failed"
         raise RefractError(f"{problem}:\n  " + "\n  ".join(lines))
 
 

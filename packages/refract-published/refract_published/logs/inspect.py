@@ -153,6 +153,8 @@ def _inspect_row(
         row["images"] = images
     for name, value in (sample.get("metadata") or {}).items():
         row[f"metadata.{name}"] = value
+        if name == "behavior" and isinstance(value, str):
+            row[name] = value
     return row
 
 
