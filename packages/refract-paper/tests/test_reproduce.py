@@ -56,12 +56,7 @@ def refract(folder: Path, *arguments: object):
 def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monkeypatch):
     monkeypatch.setattr(reproducing, "runs_here", lambda model: model["adapter"] == "recorded")
     project.command("git", "clone", "--quiet", str(project.folder), str(tmp_path / "clone"))
-    refused = refract(tmp_path / "clone", "reproduce", "--exec")
-    assert str(refused.exception) == (
-        f"model-inference sampling {reproducing.NOT_STORED}:\n"
-        "  8 answers are missing, the first to alpha/alpha-00"
-    )
-    done = refract(tmp_path / "clone", "reproduce", "--exec", "--ask")
+    done = refract(tmp_path / "clone", "reproduce", "--exec")
     assert done.exit_code == 0, done.output
     assert "generated again, with an empty store: answers\n" in done.stdout
     assert "from stored answers, since it cannot be run here: sampling\n" in done.stdout
@@ -75,17 +70,29 @@ def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monk
     assert clone.command("git", "status", "--porcelain") == ""
 
 
-def test_a_served_judge_is_not_asked_for_what_is_not_stored(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproducing, "runs_here", lambda model: "model_id" not in model)
+# Whoever asked at this address would be told that nobody is there.
+SERVED = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:9/v1"}
+SERVED["api_key_env"] = None
+
+
+@pytest.mark.parametrize(
+    ("changed", "stage", "first"),
+    [
+        ({"models.sampling": SERVED}, "model-inference sampling", ", the first to alpha/alpha-00"),
+        ({"judges.j": {"kind": "llm_refusal", "model": SERVED}}, "judge answers", ""),
+    ],
+)
+def test_what_is_served_is_not_asked_for_what_is_not_stored(
+    project, tmp_path, monkeypatch, changed, stage, first
+):
+    monkeypatch.setattr(reproducing, "runs_here", lambda model: model["adapter"] != "openai")
     other = project.copy(tmp_path / "other")
-    # Whoever asked at this address would be told that nobody is there.
-    model = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:9/v1"}
-    judge = {"kind": "llm_refusal", "model": {**model, "api_key_env": None}}
-    other.put({"judges.served": judge, "suites.alpha.judges": ["served"]})
-    other.commit("a served judge")
+    judges = {"suites.alpha.judges": ["j"]} if "judges.j" in changed else {}
+    other.put({**changed, **judges})
+    other.commit("something that is served")
     done = refract(other.folder, "reproduce", "--exec")
-    assert str(done.exception).startswith(f"judge answers {reproducing.NOT_STORED}:\n  ")
-    assert str(done.exception).endswith(" answers are missing")
+    missing = f"8 answers are missing{first}"
+    assert str(done.exception) == f"{stage} {reproducing.NOT_STORED}:\n  {missing}"
 
 
 def test_stages_that_a_shared_cache_holds_are_run(project, tmp_path):
