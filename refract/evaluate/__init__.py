@@ -319,9 +319,8 @@ def judge_and_count(
     judges = {name: judges[name] for name in suite.definition["judges"]}
     responses = answers.responses[suite.name]
     prompts = answered_prompts(suite.prompts, responses)
-    sources = {row["id"]: row for row in suite.rows}
-    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     answered = _answered(suite, prompts, responses)
+    verdicts = judge_suite(prompts, responses, answered.sources, judges=judges)
     nulls = null_verdicts(suite.name, answered, judges, settings=null_answers, seed=draw.seed)
     numbers = count_suite(
         SuiteAnswers(

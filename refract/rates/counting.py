@@ -199,7 +199,9 @@ def joined(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Any, Any]:
     def whole(cluster: Hashable) -> Hashable:
         while cluster in part_of:
             above = part_of[cluster]
-            part_of[cluster] = cluster = part_of.get(above, above)  # a shortcut
+            further = part_of.get(above, above)
+            part_of[cluster] = further  # a shortcut for the next time
+            cluster = further
         return cluster
 
     for own, first in pairs:

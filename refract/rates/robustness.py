@@ -77,9 +77,12 @@ def compare_answers(
     }
     if any(reasons.values()):
         return {"changed": None, "reason": next(filter(reasons.get, reasons)), "by": []}
+    by = []
     # Rounded, so that 0.8 at a sensitivity of 0.2 is not decided by binary fractions.
-    differs = similarity is not None and round(1 - similarity - sensitivity, 9) > 0
-    by = ["similarity"] * differs + ["refusal"] * flipped
+    if similarity is not None and round(1 - similarity - sensitivity, 9) > 0:
+        by.append("similarity")
+    if flipped:
+        by.append("refusal")
     return {"changed": bool(by), "reason": None, "by": by}
 
 

@@ -47,8 +47,8 @@ def suite(kind: str, *rows: dict, answers: dict[str, str]) -> AnsweredSuite:
     return AnsweredSuite(
         {prompt["prompt_id"]: prompt for prompt in prompts},
         {
-            id_: given_response(id_, answers[id_.split("/")[0]])
-            for id_ in (p["prompt_id"] for p in prompts)
+            prompt["prompt_id"]: given_response(prompt["prompt_id"], answers[prompt["source_id"]])
+            for prompt in prompts
         },
         {row["id"]: row for row in rows},
     )

@@ -205,7 +205,7 @@ def _bring_answers(
     return ways
 
 
-def runs_here(definition: Mapping[str, Any]) -> bool:
+def runs_here(definition: Row) -> bool:
     """Whether a model's answers can be made again on this machine, in the current folder."""
     try:
         model = open_model("model", dict(definition))
