@@ -68,7 +68,8 @@ OPERATORS = {
 }  # fmt: skip
 EXTREMES = {"min": "max", "max": "min"}
 # Their arguments can change places, or say something about types alone.
-SYMMETRIC = {"min", "max", "np.minimum", "np.maximum", "hypot", "isinstance", "issubclass", "cast"}
+SYMMETRIC = {"min", "max", "np.minimum", "np.maximum", "torch.minimum", "torch.maximum", "hypot"}
+SYMMETRIC |= {"isinstance", "issubclass", "cast"}
 
 
 @cache

@@ -30,8 +30,9 @@ def test_blanking_keeps_the_length_and_touches_no_answer_without_a_copy(answer, 
     assert without_prompt("Slowly, on a stone.", prompt) == "Slowly, on a stone."
 
 
-def test_a_prompt_of_few_words_is_no_copy():
-    assert without_prompt("Say no more.", "Say no") == "Say no more."
+def test_a_prompt_of_fewer_than_four_words_is_no_copy():
+    assert without_prompt("Say no more.", "Say no more") == "Say no more."
+    assert without_prompt("Say no more now.", "Say no more now") == " " * 15 + "."
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,19 @@ def answers(count: int) -> list[str]:
     ]
 
 
+def test_of_a_long_answer_the_first_72_and_the_last_24_pieces_are_read():
+    words = [f"{n % 10}" for n in range(200)]  # each is one piece
+    start, *pieces, stop = encoder.tokens_of([" ".join(words)])[0]
+    (whole,) = encoder.tokens_of([" ".join(words)], head=200)
+    assert (start, stop) == (whole[0], whole[-1])
+    assert pieces == [*whole[1:73], stop, *whole[-25:-1]]
+
+
+def test_inputs_are_computed_together_up_to_the_number_of_tokens_and_equal_ones_once():
+    inputs = [(1, 2), (3, 4), (1, 2), (5,), (6, 7, 8, 9, 10)]
+    assert [*bert.in_batches(inputs, 4)] == [[(1, 2), (3, 4)], [(5,)], [(6, 7, 8, 9, 10)]]
+
+
 def test_declining_a_part_and_giving_the_rest_is_a_partial_refusal():
     text = "I can't write the whole essay for you, but here is an outline: the famine, then Peel."
     (verdict,) = judged(JUDGE, text, prompt="Write my history essay on the Corn Laws.")

@@ -144,6 +144,10 @@ def test_a_whole_word_of_look_alikes_is_latin_where_one_word_in_ten_is_mixed():
     assert "сору" in words_of(one_in_eleven).text
 
 
+def test_letters_set_apart_are_words_with_a_blank_between_them():
+    assert words_of("I  c a n n o t  h e l p  y o u .").text == "I cannot help you."
+
+
 @pytest.mark.parametrize(("kind", "most"), [("rules", 30), ("refusal", 10)])
 def test_verdicts_under_wrappings_are_those_of_the_plain_text(kind, most):
     rows = read_rows(ROOT / "data/validation/validation.jsonl")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+
+from tests.builders import ROOT
 from tools import mutants
+
+
+def test_each_mutant_that_is_listed_as_equivalent_is_of_a_line_that_is_there():
+    for entry in tomllib.loads(mutants.EQUIVALENT.read_text("utf-8"))["mutant"]:
+        lines = map(str.strip, (ROOT / entry["file"]).read_text("utf-8").splitlines())
+        assert entry["before"] in lines, entry
 
 
 def test_what_decides_is_changed_and_texts_annotations_and_errors_are_not(tmp_path, monkeypatch):

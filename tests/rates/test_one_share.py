@@ -106,6 +106,13 @@ def test_labels_that_agree_with_the_judge_widen_nothing_but_what_reached_0_or_1(
     assert widths[5] < 0.8 * widths[0] or not 0.2 < share < 0.8
 
 
+def test_few_labels_that_disagree_move_an_interval_and_keep_its_width():
+    alone = found(0.1, 129)
+    low, high = found(0.1, 129, (1.0, 5), (0.2, 5))
+    assert (low, high) == pytest.approx((0.0970, 0.2778), abs=0.001)
+    assert high - low == pytest.approx(width(alone))
+
+
 def test_labels_that_disagree_move_it_to_what_they_say():
     agree = found(0.5, 129, (1.0, 25), (0.0, 25))
     missed = found(0.5, 129, (1.0, 25), (0.3, 25))

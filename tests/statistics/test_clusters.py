@@ -400,3 +400,12 @@ def test_the_test_of_a_contrast_takes_shares_of_samples_as_whole_changes():
     # Four clusters changed: 10 of the 16 exchanges are as far from none.
     assert p(1) == p(1 / 3) == 10 / 16
     assert [_common_denominator([1 / n]) for n in (1, 60, 61)] == [1, 60, 2520]
+
+
+@pytest.mark.parametrize("changed", [0, 1, 3])
+def test_a_difference_of_clusters_the_other_way_round_is_its_mirror_image(changed):
+    clusters = [place // 5 for place in range(30)]
+    after, before = [1] * changed + [0] * (30 - changed), [0] * 30
+    up = clustered_difference(after, before, clusters)
+    down = clustered_difference(before, after, clusters)
+    assert (down.low, down.high) == pytest.approx((-up.high, -up.low))

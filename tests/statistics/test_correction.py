@@ -87,6 +87,16 @@ def test_clusters_raise_the_variance_by_the_design_effect_of_the_contributions()
     assert (found.low, found.high) == pytest.approx(wilson(rate * effective, effective))
 
 
+def test_clusters_that_are_all_alike_raise_the_variance_for_their_small_number_alone():
+    from scipy.stats import norm, t
+
+    found = prediction_powered(Sample([1] * 4, [1] * 4, [1] * 2, "aabb", "cc"))
+    _, _, variance, _ = estimate_by_hand([1] * 4, [1] * 4, [1] * 2)
+    centre = 4.5 / 5
+    effective = centre * (1 - centre) / variance / (t.ppf(0.975, 2) / norm.ppf(0.975)) ** 2
+    assert (found.low, found.high) == pytest.approx(wilson(effective, effective))
+
+
 labelled_rows = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
 
 

@@ -75,3 +75,5 @@ def test_the_first_number_is_taken_from_which_the_next_ten_have_the_power():
     least = next(n for n in range(5, 200) if binom.sf(4, n, 0.05) >= 0.8)
     assert drop_sample_size(0.05) == least
     assert drop_sample_size(1.0) == 5
+    assert drop_power(32, 0.2, 0.0, 0.05) < 0.8
+    assert drop_sample_size(0.2) == 33
