@@ -100,6 +100,9 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
         for warning in thinking_warnings(result.responses, request.judges):
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
+    cost = evaluation.provenance["usage"]["cost_usd"]
+    if cost is not None:
+        say(f"{name}: these answers cost ${cost:.4f}, reused ones included and errors not")
     view = View(
         {evaluation.model: evaluation.rates},
         {evaluation.model: evaluation.provenance},

@@ -155,8 +155,11 @@ class RunRequest:
                     "params.yaml; leave one of --model and --adapter out"
                 )
         for key in SETTINGS:
-            if getattr(options, key) is not None:
-                self.definition[key] = getattr(options, key)
+            value = getattr(options, key)
+            if value is not None:
+                # As params.yaml has it: 0 and 0.0 are two requests.
+                is_whole = isinstance(value, float) and value.is_integer()
+                self.definition[key] = int(value) if is_whole else value
         self.definition |= yaml_values("--set", options.set_)
         self.name = options.name or options.model or source_name(self.definition)
         if not self.name.strip() or not self.name.isprintable():

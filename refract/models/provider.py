@@ -15,6 +15,7 @@ import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -28,6 +29,7 @@ from refract.core.showing import say
 from refract.core.types import Message, Row
 from refract.models import turn
 from refract.models.extras import DECIDED, refuse_decided, refuse_illegal
+from refract.models.interruption import Interrupted, first_interrupt
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
     TEMPLATE,
@@ -191,6 +193,10 @@ class ServedSettings(RequestSettings):
 SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 
 
+class CostReached(BaseException):
+    """A call could pass ``max_cost``. No Exception, which the packages would repeat."""
+
+
 class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
@@ -199,7 +205,8 @@ class Provider(Model):
     package repeated), ``prompt_tokens``, ``completion_tokens`` and ``cost`` (USD, None without a
     price; the most it can be where a reply states no usage). ``reached``: whether a server has
     taken a call's connection. ``ending``: set by a run that sends nothing more. ``sent``: the tasks
-    whose calls are at the server, and not between two tries."""
+    whose calls are at the server, and not between two tries. ``reserved``: the most USD that calls
+    under way can cost."""
 
     PACKAGE: ClassVar[str]
     RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
@@ -213,6 +220,7 @@ class Provider(Model):
         self.key = SecretStr("")  # of the run under way
         self.reached = self.told = self.ending = False
         self.sent: set[Any] = set()
+        self.reserved = 0.0
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
@@ -286,6 +294,7 @@ class Provider(Model):
         settings = self.settings
         self.reached = self.ending = False
         self.sent = set()
+        self.reserved = 0.0
         timeout = Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         http_client = self.sdk.DefaultAsyncHttpxClient(
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
@@ -303,11 +312,25 @@ class Provider(Model):
         }
         return self.client(options)
 
-    async def _note_sent(self, _: Any) -> None:
-        """Takes note of a request before it is sent, and sends none once the run is ending."""
+    async def _note_sent(self, request: Any) -> None:
+        """Takes note of a request once it is at the server, and sends none once the run is ending.
+        The try before a repeat may be paid for, where the server had it and said nothing. Raises
+        :class:`CostReached`."""
         if self.ending:
             raise asyncio.CancelledError
-        self.sent.add(asyncio.current_task())
+        task, limit = asyncio.current_task(), self.settings.max_cost
+        if task in self.sent and request.headers.get(REPEAT, "0") != "0":
+            self.count(None, request.content)
+        if limit is not None and self.usage["cost"] + self.reserved > limit * (1 + 1e-9):
+            raise CostReached
+        self.sent.discard(task)
+
+        async def note(event: str, info: Any) -> None:
+            # A proxy is asked to connect before.
+            if event.endswith("send_request_headers.started") and info["request"].method == b"POST":
+                self.sent.add(task)
+
+        request.extensions["trace"] = note
 
     async def _look_at(self, response: Any) -> None:
         """Takes note of a response, and tells the package by the header that servers tell it by
@@ -367,7 +390,8 @@ class Provider(Model):
         """Whether what a server calls the model that answered is the one asked for. A date
         behind the name makes no other model."""
         asked = re.escape(self.settings.model_id.split("/")[-1])
-        return bool(re.fullmatch(rf"(.*/)?{asked}([-@:]\d[\d.-]*)?", name, re.IGNORECASE))
+        date = r"\d{3,}([-.]\d+)*|\d\d-\d\d|\d\d-\d{4}|(?<=:)\d+"
+        return bool(re.fullmatch(rf"(.*/)?{asked}([-@:]({date}))?", name, re.IGNORECASE))
 
     def check_models(self, names: Mapping[str, int]) -> None:
         """Warns where a server says that another model than the one asked for answered;
@@ -381,7 +405,7 @@ class Provider(Model):
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers as they arrive, from an event loop in a thread of its own: a consumer that is
         slow, or runs in an event loop itself, keeps no call waiting. One that stops early ends the
-        calls.
+        calls. Ctrl-C ends the run once the calls under way have, the second one at once.
 
         Raises :class:`AdapterError` for a missing or rejected key and a server that cannot be
         reached or fails on and on, after the answers until then."""
@@ -396,7 +420,7 @@ class Provider(Model):
         async def work() -> None:
             try:
                 await run.run()
-            except AdapterError:
+            except (AdapterError, Interrupted):
                 raise
             except Exception as error:
                 text = f"{type(error).__name__}: {self.clean(error)}"
@@ -404,17 +428,28 @@ class Provider(Model):
 
         models: Counter[str] = Counter()
         with start_blocking_portal() as portal:
+            loop = portal.call(asyncio.get_running_loop)
             future = portal.start_task_soon(work, name="provider")
             future.add_done_callback(lambda _: items.put(None))
+
+            def end() -> None:
+                # Of a generator that another thread has closed the loop is gone.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(run.interrupt)
+
             try:
-                for item in iter(items.get, None):
-                    model = item[1].said_model
-                    if model:
-                        models[model] += 1
-                    yield item
+                with first_interrupt(end) as interrupted:
+                    for item in iter(items.get, None):
+                        model = item[1].said_model
+                        if model:
+                            models[model] += 1
+                        yield item
             finally:
                 future.cancel()  # which closes what it opened
-            future.result()
+            with suppress(Interrupted):
+                future.result()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
         self.check_models(models)
 
     def payload(self, request: Request, attempt: int) -> bytes:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from refract.core.showing import say
+from refract.models.interruption import Interrupted
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Provider
+from refract.models.provider import CostReached, Provider
 
 # Repeats of a call while none was connected: a server that is not there is not waited for.
 FIRST_RETRIES = 2
@@ -36,7 +37,6 @@ class LiveRun:
         self.settings, self.usage = model.settings, model.usage
         self.places = asyncio.Semaphore(self.settings.max_concurrency)
         self.calls: set[Any] = set()  # tasks that have started and not ended
-        self.reserved = 0.0  # the most USD that they can cost
         self.ended = asyncio.Event()  # one of them has ended
         self.failures = 0  # calls in a row
         self.error: Exception | None = None  # that ends the run
@@ -46,8 +46,10 @@ class LiveRun:
         :class:`AdapterError`, once the calls at the server have ended and their answers are emitted."""
         async with self.model.open_client() as client:
             self.client = self.first = client
-            if self.settings.max_retries > FIRST_RETRIES:
+            more = self.settings.max_retries - FIRST_RETRIES
+            if more > 0:
                 self.first = client.with_options(max_retries=FIRST_RETRIES)
+                self.others = client.with_options(max_retries=more - 1)
             self.model.say_where(client, len(self.requests))
             async with asyncio.TaskGroup() as group:
                 self.starting = group.create_task(self._start_all(group))
@@ -75,6 +77,10 @@ class LiveRun:
         except Exception as error:
             self._end(error)
 
+    def interrupt(self) -> None:
+        """Ends the run; for its event loop to call."""
+        self._end(Interrupted())
+
     def _end(self, error: Exception) -> None:
         """Ends the run with this error, unless it is ending: nothing more is sent. Calls that are at
         the server go on, since their answers may be paid for; those between two tries end."""
@@ -87,21 +93,27 @@ class LiveRun:
         at_server = others & self.model.sent
         for task in others - at_server:
             task.cancel()
-        left = len(at_server)
-        if left and self.model.reached:
+        left, is_interrupt = len(at_server), isinstance(error, Interrupted)
+        if left and (self.model.reached or is_interrupt):
             calls = "a call that is" if left == 1 else f"up to {left} calls that are"
-            say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)
+            again = "; Ctrl-C again to lose what they bring" * is_interrupt
+            say(
+                f"{self.model.name}: the run ends early, after {calls} under way{again}",
+                file=sys.stderr,
+            )
 
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""
         cost, limit = self.model.most_cost(body), self.settings.max_cost
-        while limit is not None and (self.usage["cost"] or 0.0) + self.reserved + cost > limit:
+        while (
+            limit is not None and (self.usage["cost"] or 0.0) + self.model.reserved + cost > limit
+        ):
             if not self.calls:
                 return f"not requested: max_cost: {limit} is reached"
             self.ended.clear()  # one that has cost less than it could have makes room
             await self.ended.wait()
         self.usage["requests"] += 1
-        self.reserved += cost
+        self.model.reserved += cost
         return None
 
     async def _answer(self, index: int, body: bytes) -> None:
@@ -114,7 +126,7 @@ class LiveRun:
             task = asyncio.current_task()
             self.calls.discard(task)
             self.model.sent.discard(task)
-            self.reserved -= cost
+            self.model.reserved -= cost
             self.ended.set()
             self.places.release()
 
@@ -124,17 +136,25 @@ class LiveRun:
         last = len(request.attempts) - 1
         attempt = 0
         doubtful: Answer | None = None  # whose prompt the server may have cut
+        others: Any = None  # the client of the other repeats, once the first ones failed
         while True:
-            client = self.client if self.model.reached else self.first
+            client = others or (self.client if self.model.reached else self.first)
             try:
                 response = await self.model.send(client, body)
                 answer = self.model.read_reply(response.content, attempt)
+            except (CostReached, asyncio.CancelledError) as error:
+                if doubtful:
+                    return doubtful  # which is paid
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                text = f"not requested to its end: max_cost: {self.settings.max_cost} is reached"
+                return Answer.failed("BudgetExhausted", text, attempt)
             except Exception as error:  # whatever a server can make of its client
                 failure = self.model.failure_of(error)
                 headers = getattr(getattr(error, "response", None), "headers", {})
                 repeats = headers.get("x-should-retry") != "false"
             else:
-                self.failures = 0
+                self.failures, others = 0, None
                 self.model.count(answer, body)
                 if doubtful and (answer.prompt_tokens or 0) < (doubtful.prompt_tokens or 0):
                     return doubtful  # a shorter prompt has fewer tokens, so it was read whole
@@ -149,18 +169,19 @@ class LiveRun:
                 attempt += 1
                 body = self.model.payload(request, attempt)
                 continue
-            if doubtful:
-                return doubtful
             if failure.paid:
                 self.model.count(None, body)
+            if doubtful:
+                return doubtful
             if failure.kind == "passing":
-                first = client is not self.client
+                first = client is self.first is not self.client
                 if repeats and first and self.model.reached and self.error is None:
                     self.model.say_repeated(failure.text)
-                    continue  # with all repeats
+                    others = self.others
+                    continue
                 self._give_up_after(failure.text)
             elif failure.kind == "too long" and attempt < last:
-                attempt += 1
+                attempt, others = attempt + 1, None
                 body = self.model.payload(request, attempt)
                 continue
             return failure.answer(attempt)

@@ -305,6 +305,22 @@ def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
     assert message in done.err.splitlines()[-1]
 
 
+def test_a_run_says_what_its_answers_cost_and_a_whole_temperature_is_the_one_of_params_yaml(
+    cli, suite
+):
+    with FaultServer() as server:
+        of_server = ("--adapter", "openai", "--model-id", "m", "--base-url", f"{server.url}/v1")
+        run = ("run", *of_server, "--suite", suite, "--judge", "rules", "--out", "r.json")
+        priced = ("--set", "price={input: 0, output: 1000}")  # three tokens an answer
+        first = cli(*run, *priced, "--set", "temperature=0")
+        asked = server.calls.total()
+        again = cli(*run, *priced, "--temperature", 0)
+        assert server.calls.total() == asked == 20
+    cost = "m: these answers cost $0.0600, reused ones included and errors not"
+    assert cost in first.out.splitlines()
+    assert cost in again.out.splitlines()
+
+
 # refract judge
 
 

@@ -10,8 +10,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
+import pytest
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import read_rows, write_rows
@@ -59,11 +61,23 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
     assert len(read_rows(tmp_path / "killed/data/responses/m/s.jsonl")) == PROMPTS
 
 
-def test_an_interrupted_run_says_what_is_stored(tmp_path):
-    answered = PROMPTS // 2  # the others wait for ever
-    rows = [prompt_row(str(number)) for number in range(answered)]
-    rows += [prompt_row(str(number), f"[[held]] {number}") for number in range(answered, PROMPTS)]
-    with FaultServer(released=lambda: False) as server:
+# The calls under way are answered after the first Ctrl-C, or never: then a second one ends them.
+@pytest.mark.parametrize(
+    ("number", "answers", "more"),
+    [
+        (signal.SIGINT, True, CONCURRENCY),
+        (signal.SIGTERM, True, CONCURRENCY),
+        (signal.SIGINT, False, 0),
+    ],
+)
+def test_an_interrupted_run_keeps_what_calls_under_way_bring_and_says_what_is_stored(
+    tmp_path, number, answers, more
+):
+    answered = PROMPTS // 2
+    rows = [prompt_row(str(place)) for place in range(answered)]
+    rows += [prompt_row(str(place), f"[[held]] {place}") for place in range(answered, PROMPTS)]
+    released = threading.Event()
+    with FaultServer(released=released.is_set) as server:
         params = {**SMALL_PARAMS, "models": {"m": server.model(max_concurrency=CONCURRENCY)}}
         write_rows(tmp_path / "data/prompts/s.jsonl", rows)
         YAML().dump(params, tmp_path / "params.yaml")
@@ -89,9 +103,19 @@ def test_an_interrupted_run_says_what_is_stored(tmp_path):
             count = "SELECT count(*) FROM answers"
             while started.poll() is None and store.execute(count).fetchone()[0] < answered:
                 time.sleep(0.01)
-        started.send_signal(signal.SIGINT)
+        while started.poll() is None and server.calls.total() < answered + CONCURRENCY:
+            time.sleep(0.01)
+        started.send_signal(number)
+        assert any("Ctrl-C again" in line for line in started.stderr)
+        if answers:
+            released.set()
+        else:
+            started.send_signal(number)
         _, said = started.communicate()
+        calls = server.calls.total()
+    kept = answered + more
     assert (
-        f"m: interrupted. Of {PROMPTS} prompts {answered} were answered and are stored; run again"
+        f"m: interrupted. Of {PROMPTS} prompts {kept} were answered and are stored; run again"
         in said
     )
+    assert calls == answered + CONCURRENCY

@@ -302,6 +302,27 @@ def test_an_answer_of_another_model_is_said_and_by_a_switch_an_error(adapter, ca
     assert strict.identity() == {**plain.identity(), "other_model": "error"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "answered", "same"),
+    [
+        ("gpt-4", "gpt-4-0613", True),
+        ("gpt-4o", "openai/gpt-4o-2024-08-06", True),
+        ("claude-opus-4", "claude-opus-4@20250514", True),
+        ("gemini-2.0-flash", "gemini-2.0-flash-001", True),
+        ("gemini-2.5-pro-preview", "gemini-2.5-pro-preview-05-06", True),
+        ("command-r", "command-r-08-2024", True),
+        ("anthropic.claude-v1", "anthropic.claude-v1:0", True),
+        ("claude-opus-4", "claude-opus-4-1-20250805", False),
+        ("claude-3", "claude-3-5", False),
+        ("llama-3", "llama-3-70", False),
+        ("gpt-4", "gpt-4o", False),
+    ],
+)
+def test_a_date_behind_a_name_makes_no_other_model_and_a_version_does(asked, answered, same):
+    adapter = open_model("m", served("http://127.0.0.1:9") | {"model_id": asked})
+    assert adapter.is_asked(answered) is same
+
+
 def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
     markers = ["echo: ", " so."]  # what this server says stands for <think> and </think>
     with FaultServer() as server:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import threading
 import time
 from dataclasses import replace
 from email.utils import formatdate
@@ -199,8 +202,57 @@ def test_a_reply_that_was_dropped_before_any_came_is_asked_for_with_all_repeats(
     with FaultServer() as server:
         (answer,) = server.ask("[[drop*4]]", adapter=adapter, max_retries=5)
         assert server.arrived == 5
+        server.ask("[[drop*99]]", adapter=adapter, max_retries=4)
+        assert server.arrived == 5 + 5
     assert answer.response == "echo: [[drop*4]]"
     assert "m: a call failed with" in capfd.readouterr().err
+
+
+@both
+def test_a_call_that_the_server_had_and_dropped_may_be_paid_for_and_counts_within_max_cost(adapter):
+    price = {"input": 0, "output": 1000}  # 0.03 USD a call
+    with FaultServer() as server:
+        definition = server.model(adapter=adapter, price=price, max_tokens=30, max_retries=6)
+        spending = open_model("m", {**definition, "max_cost": 0.1})
+        ((_, answer),) = spending.answer([ask("[[drop*99]]")])
+        assert server.arrived == 3
+        passing = open_model("m", definition)
+        list(passing.answer([ask("[[throttle*2]]"), ask("[[drop*2]] more")]))
+    assert answer.error["type"] == "BudgetExhausted"
+    assert spending.usage["cost"] == pytest.approx(3 * 0.03)
+    assert passing.usage["cost"] == pytest.approx(2 * 0.003 + 2 * 0.03)
+
+
+def test_an_answer_that_was_paid_stays_where_a_shorter_prompt_can_no_longer_be_asked():
+    usage = {"prompt_tokens": 130, "completion_tokens": 20}
+    message = {"role": "assistant", "content": "Empty?"}
+    body = {
+        "model": "m",
+        "choices": [{"message": message, "finish_reason": "stop"}],
+        "usage": usage,
+    }
+    replies = {"cut": (200, json.dumps(body).encode(), {})}
+    price = {"input": 0, "output": 1000}  # 0.03 USD a call at most
+    with FaultServer(given=replies) as server:
+        settings = {"price": price, "max_tokens": 30, "max_cost": 0.031}
+        adapter = open_model("m", server.model(**settings))
+        blanks = "\r" * 1000
+        ((_, answer),) = adapter.answer([ask(f"[[cut]]{blanks}", f"[[cut]]{blanks[:500]}")])
+    assert (answer.response, answer.attempt, answer.error) == ("Empty?", 0, None)
+
+
+def test_an_interrupt_while_the_last_answers_are_taken_ends_the_run():
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread is told of signals")
+    with FaultServer() as server:
+        taken = open_model("m", server.model()).answer([ask(str(n)) for n in range(3)])
+        next(taken)
+        while server.arrived < 3 or server.busy:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            list(taken)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @both
