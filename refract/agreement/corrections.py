@@ -32,7 +32,7 @@ from refract.rates.rate import (
     prompts_of,
 )
 from refract.rates.thresholds import decided
-from refract.rates.undecided import label_plan, planned_text
+from refract.rates.undecided import beside_unjudged, label_plan, planned_text
 from refract.statistics.clusters import ClusteredValues, effective_count
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.raters import cohen_kappa
@@ -46,7 +46,6 @@ class HumanRate(NamedTuple):
     rate: float
     interval: Interval
     n: int
-    labelled: int
 
 
 def corrected_rates(
@@ -59,12 +58,11 @@ def corrected_rates(
     of a category is labelled, or all are of one cluster."""
     rates: dict[str, HumanRate | None] = {}
     for measure, members in answers_by_measure(answers).items():
-        sample = _sample(members, labels)
-        rate = prediction_powered(sample, confidence)
+        rate = prediction_powered(_sample(members, labels), confidence)
         rates[measure] = None
         if rate is not None:
             interval = Interval(rate.low, rate.high)
-            rates[measure] = HumanRate(rate.rate, interval, len(members), len(sample.human))
+            rates[measure] = HumanRate(rate.rate, interval, len(members))
     return rates
 
 
@@ -130,7 +128,7 @@ def corrected_numbers(
     measures: Row = {}
     members = answers_by_measure(answers)
     for measure, rate in corrected_rates(answers, labels, confidence).items():
-        row: Row = {"labelled": 0 if rate is None else rate.labelled}
+        row: Row = {"labelled": _labelled(members[measure], labels)}
         if rate is not None:
             row["prediction_powered"] = _numbers(rate.rate, rate.interval)
         row["n"] = len(members[measure])
@@ -169,9 +167,10 @@ def label_table(
     if not labels.by_id and not labels.stale:
         return []
     table = []
+    members = answers_by_measure(answers)
     for name, rate in corrected_rates(answers, labels, confidence).items():
         key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
-        used = replace(labels.counts, used=rate.labelled if rate else 0)
+        used = replace(labels.counts, used=_labelled(members[name], labels))
         if rate is None or not used.are_random:
             table.append(Rate(key, Counts(None, 0, labels=used), None))
         else:
@@ -213,10 +212,9 @@ def gainsaid_notes(measures: Sequence[str]) -> list[str]:
     return [f"{', '.join(measures)}: {GAINSAID}"] if measures else []
 
 
-def _outer(interval: Interval, n: int, unjudged: int) -> Interval:
-    """An interval for ``n`` answers, once others are in it that could count or not."""
-    whole = n + unjudged
-    return Interval(interval.low * n / whole, (interval.high * n + unjudged) / whole)
+def _labelled(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> int:
+    """How many of these answers have a label."""
+    return sum(answer.prompt_id in labels.by_id for answer in members)
 
 
 class Weighed(NamedTuple):
@@ -299,7 +297,7 @@ def label_plans(
             known += f" (the judge alone counts {decimals(share, places=2)})"
         else:
             known = f"{measure} is {estimate_text(share, now, places=2)}"
-        labelled = sum(answer.prompt_id in labels.by_id for answer in members)
+        labelled = _labelled(members, labels)
         texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members), labelled)}"
     return texts
 
@@ -334,7 +332,7 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
     for rate in rates:
         interval = intervals.get(rate.measure.name)
         if interval is not None and rate.key.is_headline:
-            outer = _outer(interval, rate.counts.n, rate.counts.unjudged)
+            outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)
             rate = replace(rate, with_judge=WithJudge(interval, outer))
             if rate.threshold:
                 rate = decided(rate, rate.threshold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
@@ -185,19 +186,30 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
 def keep_labels(
     sample: Sequence[Row], earlier: Sequence[Mapping[str, str]], where: str
 ) -> tuple[int, int]:
-    """Gives rows of a draw the labels that rows of an earlier one have of the same prompts and answers;
-    returns how many, and how many there were. Raises :class:`RowError`."""
-    given = {}
+    """Gives rows of a draw the labels that the same rows of an earlier one have; those that it lacks the
+    label of all its rows of the same prompt and answer, unless these disagree. Returns how many of the
+    earlier labels were kept, and how many there were. Raises :class:`RowError`."""
+    given: dict[object, list[Mapping[str, str]]] = defaultdict(list)
+    labelled = set()
     for number, row in enumerate(earlier, 1):
+        given[_place(row)].append(row)
         if label_of(row, f"{where}: row {number}"):
-            cells = {name: row.get(name) or "" for name in ("label", "notes", "annotator")}
-            given[row["pair_sha256"]] = cells
-    kept = 0
+            given[row["pair_sha256"]].append(row)
+            labelled.add(_place(row))
+    kept: set[tuple[str, ...]] = set()
     for drawn in sample:
-        cells = given.get(drawn["pair_sha256"], {})
-        drawn.update(cells)
-        kept += bool(cells)
-    return kept, len(given)
+        same = given.get(_place(drawn)) or given.get(drawn["pair_sha256"], [])
+        labels = {spelt_label(row["label"]): row for row in same if row["label"].strip()}
+        if len(labels) == 1:
+            (row,) = labels.values()
+            drawn.update({name: row.get(name) or "" for name in ("label", "notes", "annotator")})
+            kept.update(map(_place, same))
+    return len(kept), len(labelled)
+
+
+def _place(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Which answer a row of a file of labels is of."""
+    return row["suite"], row["prompt_id"], row["pair_sha256"]
 
 
 def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
@@ -275,7 +287,10 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:
-            sizes[name], place = _size_and_place(row, place, row is numbered[-1][1], where=where)
+            # The last of all answers has none after it: with it, all are drawn.
+            of = (row.get(DRAWN_FROM) or f"{len(rows)}").partition(" ")[0]
+            last = row is numbered[-1][1] and of == f"{len(rows)}"
+            sizes[name], place = _size_and_place(row, place, last, where=where)
         if not label:
             unlabelled.append(name)
             continue
@@ -371,7 +386,6 @@ def _size_and_place(
     are incomplete, or not after the place ``before``."""
     try:
         size, text = float(row.get("size") or ""), row.get("next_place") or ""
-        # The last of all answers has none after it: with it, all are drawn.
         place = inf if last and not text else float(text)
     except ValueError:
         size = place = nan

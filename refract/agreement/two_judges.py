@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import has_form, iter_rows
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS, REFUSED, refusal_of
-from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.clusters import clustered_mean
 from refract.statistics.raters import confusion, kappa_of_table
 
 # Columns that tell answers apart besides the prompt's id, where both files have them.
@@ -43,6 +44,11 @@ class Join(NamedTuple):
     pairs: list[tuple[FiledVerdict, FiledVerdict]]
     only_first: list[Key]
     only_second: list[Key]
+
+    @property
+    def prompts(self) -> list[tuple[str | None, str]]:
+        """The prompt that each answer is to, whichever sample and model it is of: by suite and id."""
+        return [(a.suite, re.sub(r"~\d+$", "", a.prompt_id)) for a, _ in self.pairs]
 
     @property
     def numbers(self) -> Row:
@@ -215,10 +221,13 @@ def judge_agreement(pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confiden
 
 
 def defense(
-    inner: Sequence[bool | None], outer: Sequence[bool | None], confidence: float = 0.95
+    inner: Sequence[bool | None],
+    outer: Sequence[bool | None],
+    confidence: float = 0.95,
+    prompts: Sequence[Hashable] | None = None,
 ) -> Row:
     """What two layers stop, as JSON; their verdicts are in the same order of answers (None: not
-    judged).
+    judged). Answers to one of ``prompts`` are a cluster; left out, each is one of its own.
 
     Either layer stops an answer for the ``system``. ``gain`` is the share stopped by the outer
     layer alone, so that it cannot be negative, and one answer shows that it is not 0. ``unjudged``
@@ -237,14 +246,18 @@ def defense(
     numbers: Row = {"n": total, "pairs": {**pairs, "neither": cells[False, False]}}
     numbers["unjudged"] = unjudged
     stopped = {
-        "inner": both + inner_only,
-        "outer": both + outer_only,
-        "system": both + inner_only + outer_only,
-        "both": both,
-        "gain": outer_only,
+        "inner": {(True, True), (True, False)},
+        "outer": {(True, True), (False, True)},
+        "system": {(True, True), (True, False), (False, True)},
+        "both": {(True, True)},
+        "gain": {(False, True)},
     }
-    for name, count in stopped.items():
-        limits = wilson_at(count, total, normal_quantile(confidence))
-        share = rounded_numbers({"rate": count / total, **limits._asdict()})
-        numbers[name] = {"stopped": count, **share}
+    answers = zip(inner, outer, range(len(inner)) if prompts is None else prompts, strict=True)
+    by_both = [answer for answer in answers if None not in answer[:2]]
+    for name, counted in stopped.items():
+        values = [float(answer[:2] in counted) for answer in by_both]
+        share = clustered_mean(values, [prompt for _, _, prompt in by_both], confidence)
+        assert share is not None  # there are answers
+        ends = {"rate": share.value, "low": share.low, "high": share.high}
+        numbers[name] = {"stopped": round(sum(values)), **rounded_numbers(ends)}
     return numbers

@@ -192,8 +192,10 @@ def label(
     count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
     say(f"{out}: {count}, to be labelled in this order")
     if keep:
-        left = "; the others' answers have changed, or were not drawn" if kept < labelled else ""
-        say(f"{kept} of the {labelled} labels in {keep} are kept{left}")
+        left = (
+            "; the others' answers have changed, were not drawn, or have unlike labels for one text"
+        )
+        say(f"{kept} of the {labelled} labels in {keep} are kept{left if kept < labelled else ''}")
     plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
     for plan in plans.values():
         say(plan)
@@ -248,6 +250,9 @@ def correct(
             gainsaid.append(measure)
     for note in gainsaid_notes(gainsaid):
         say(note)
+    for measure, row in numbers["measures"].items():
+        if row["labelled"] and "prediction_powered" not in row:
+            say(f"{measure}: all answers are of one cluster, which leaves no interval")
     if error is not None:
         say(JUDGE_NOTE)
     for warning in joined.warnings:

@@ -170,6 +170,11 @@ def _print_agreement(joined: Join, numbers: Row, percent: str) -> None:
     if few:
         say(f"κ{few}")
     print_confusion("A \\ B", numbers["labels"]["confusion"])
+    _print_shared(
+        joined,
+        "each taken as an item of its own: where answers to one prompt are alike, the intervals are "
+        "too short",
+    )
 
 
 def did(
@@ -192,7 +197,7 @@ def did(
     level = decision_settings(Path.cwd()).confidence
     stopped_inner = [pair[0].refused for pair in joined.pairs]
     stopped_outer = [pair[1].refused for pair in joined.pairs]
-    numbers = {**defense(stopped_inner, stopped_outer, level), **joined.numbers}
+    numbers = {**defense(stopped_inner, stopped_outer, level, joined.prompts), **joined.numbers}
     if out is not None:
         write_json(out, numbers)
     if format_ == "json":
@@ -209,6 +214,15 @@ def did(
         f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
         f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})"
     )
+    alone = ": one cluster leaves no interval" if len({*joined.prompts}) == 1 else ""
+    _print_shared(joined, f"of which each is a cluster{alone}")
+
+
+def _print_shared(joined: Join, how: str) -> None:
+    """Prints how answers count of which several are to one prompt."""
+    answers, prompts = len(joined.pairs), len({*joined.prompts})
+    if prompts < answers:
+        say(f"{answers} answers to {prompts} prompt{'s' * (prompts > 1)}, {how}")
 
 
 def _print_unjoined(joined: Join) -> None:

@@ -617,7 +617,8 @@ def _decision(
         elif shown:
             reason = "the judged pairs show a drop that unjudged answers could undo"
         elif vanished:
-            reason = f"{len(group.ids['to_unjudged'])} answers that were judged before are not now"
+            lost = len(group.ids["to_unjudged"])
+            reason = f"answers that were judged before and are not now: {lost}"
         else:
             reason = _why_open(group, evidence, margin)
     open_to_drop = decision != NOT_WORSE and (shown or vanished)

@@ -51,9 +51,9 @@ class LabelPlan(NamedTuple):
 
 class WouldDecide(NamedTuple):
     """The judge's rates from which on a threshold would be ``met`` and ``missed`` on as many
-    prompts (None: none would); ``least``: it says what a rate should be at least. ``plan`` is what
-    labels would leave (None where there are no more answers), ``labels`` how many would most likely
-    decide (None: no number up to all answers)."""
+    prompts, beside as many unjudged answers (None: none would); ``least``: it says what a rate should
+    be at least. ``plan`` is what labels would leave (None where there are no more answers),
+    ``labels`` how many would most likely decide (None: no number up to all answers)."""
 
     least: bool
     met: float | None
@@ -75,9 +75,11 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
     if rate.statistics.design_effect is None:
         alone = min(alone, effective_n(part.share, *part.interval, confidence))
     alone = max(1, round(alone))
-    met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence)
+    unjudged = rate.counts.unjudged
+    others = unjudged * alone / part.n
+    met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence, others)
     plan = label_plan(error, part, confidence) if error else None
-    labels = deciding_labels(threshold, part, error, confidence) if error else None
+    labels = deciding_labels(threshold, part, error, confidence, unjudged) if error else None
     return WouldDecide(threshold.kind == "min", met, missed, plan, labels)
 
 
@@ -104,13 +106,19 @@ def planned_text(plan: LabelPlan | None, answers: int, n: int, labelled: int = 0
 
 
 def deciding_rates(
-    threshold: Threshold, prompts: Prompts, n: int, error: JudgeError | None, confidence: float
+    threshold: Threshold,
+    prompts: Prompts,
+    n: int,
+    error: JudgeError | None,
+    confidence: float,
+    unjudged: float = 0,
 ) -> tuple[float | None, float | None]:
-    """The judge's rates on ``n`` prompts from which on a threshold is met, and missed; None where
-    no rate is enough. Without an ``error``: people's rates, with a label on each."""
+    """The judge's rates on ``n`` prompts from which on a threshold is met, and missed, whatever the
+    ``unjudged`` answers beside them are; None where no rate is enough. Without an ``error``: people's
+    rates, with a label on each."""
 
     def decision(successes: int) -> str:
-        _, interval = judged_part(successes, n, prompts, error, confidence)
+        _, interval = judged_part(successes, n, prompts, error, confidence, unjudged)
         return threshold.decide(interval)
 
     up = threshold.kind == "min"
@@ -120,16 +128,23 @@ def deciding_rates(
 
 
 def judged_part(
-    successes: int, n: int, prompts: Prompts, error: JudgeError | None, confidence: float
+    successes: int,
+    n: int,
+    prompts: Prompts,
+    error: JudgeError | None,
+    confidence: float,
+    unjudged: float = 0,
 ) -> tuple[SharePart, Interval]:
     """What a judge finds that calls so many of ``n`` answers refusals, and the interval for prompts
-    and judge; without an ``error`` what people do, and that for prompts."""
-    share = successes / n
-    limits = wilson_at(successes, n, normal_quantile(confidence))
-    part = SharePart(share, limits, prompts, n=n)
+    and judge, whatever the ``unjudged`` ones are; without an ``error`` what people do, and that for
+    prompts."""
+    z, whole, most = normal_quantile(confidence), n + unjudged, successes + unjudged
+    part = SharePart(successes / n, wilson_at(successes, n, z), prompts, n=n)
+    limits = Interval(wilson_at(successes, whole, z).low, wilson_at(most, whole, z).high)
     if error is None:
         return part, limits
-    return part, people_interval(error, [part], Interval(share, share), limits, confidence)
+    bounds = Interval(successes / whole, most / whole)
+    return part, people_interval(error, [part], bounds, limits, confidence)
 
 
 def label_plan(
@@ -184,15 +199,22 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
     return (low if rising else n - low) / n
 
 
+def beside_unjudged(interval: Interval, n: int, unjudged: int) -> Interval:
+    """An interval for ``n`` answers, once others are in it that could count or not."""
+    whole = n + unjudged
+    return Interval(interval.low * n / whole, (interval.high * n + unjudged) / whole)
+
+
 def deciding_labels(
-    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float
+    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float, unjudged: int = 0
 ) -> int | None:
-    """How many labels would most likely decide; None where no number up to all answers would."""
+    """How many labels would most likely decide, whatever the ``unjudged`` answers are; None where no
+    number up to all judged ones would."""
     counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count < part.n] + [part.n]
 
     def decides(count: int) -> bool:
         ends = foreseen(error, part, count, 0.5, confidence)
-        return threshold.decide(ends) != "inconclusive"
+        return threshold.decide(beside_unjudged(ends, part.n, unjudged)) != "inconclusive"
 
     place = bisect_left(counts, True, key=decides)
     return counts[place] if place < len(counts) else None
@@ -225,11 +247,16 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
     clusters = rate.counts.clusters or rate.counts.n
     # With a design effect they are prompts in clusters; without one, answers to fewer prompts.
     prompts = rate.counts.n if rate.statistics.design_effect else min(clusters, rate.counts.n)
-    text = f"on {prompts} prompts a rate by the judge would be {' and '.join(by_judge)}"
+    unjudged = rate.counts.unjudged
+    on = f"on {prompts} prompts" + (f" beside {unjudged} not judged" if unjudged else "")
+    text = f"{on} a rate by the judge would be {' and '.join(by_judge)}"
     if not by_judge:
-        text = f"no rate by the judge on {prompts} prompts would decide it"
+        text = f"no rate by the judge {on} would decide it"
     if found.plan is None:
         return f"{text}; more prompts"
+    if unjudged and found.labels is None:
+        before = "before, no number of labels would most likely decide it"
+        return f"{text}; judge those first (of errors, ask again): {before}"
     drawn, command = _drawn(rate, FIRST_LABELS, answers, rate.counts.n)
     text += f"; {found.plan.text(drawn)}"
     if found.labels is None:

@@ -55,7 +55,7 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
                 [answer.refused for answer in members if answer not in labelled],
             )
         )
-        return HumanRate(rate.rate, (rate.low, rate.high), len(members), len(labelled))
+        return HumanRate(rate.rate, (rate.low, rate.high), len(members))
 
     assert corrected_rates(run, JoinedLabels(labels)) == {
         "refusal_rate": expected(run),
@@ -72,6 +72,21 @@ def test_stale_and_blank_labels_leave_no_rate_in_a_table(spoilt):
     assert {(rate.value, rate.interval, rate.counts.n) for rate in table} == {(None, None, 0)}
     assert {getattr(rate.counts.labels, spoilt) for rate in table} == {1}
     assert label_table(run, JoinedLabels({})) == []
+
+
+def test_labels_of_one_cluster_are_counted_and_leave_no_interval(tmp_path, cli):
+    run = [answer._replace(cluster="one") for answer in harmful_answers(8)]
+    measures = corrected_numbers(run, JoinedLabels(said_by_judge(run[:3])), 0.95)["measures"]
+    assert {name: row["labelled"] for name, row in measures.items()} == {
+        "refusal_rate": 3,
+        "harmful_refusal_rate": 3,
+    }
+    table = label_table(run, JoinedLabels(said_by_judge(run[:3])))
+    assert [(rate.value, rate.counts.labels.used) for rate in table] == [(None, 3)] * 2
+    write_rows(tmp_path / "rows.jsonl", as_rows(run))
+    label_by_judge(cli, "rows.jsonl", 3, "l.csv")
+    reason = "harmful_refusal_rate: all answers are of one cluster, which leaves no interval"
+    assert reason in cli("correct", "l.csv", "--rows", "rows.jsonl").out.splitlines()
 
 
 def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():

@@ -205,6 +205,28 @@ def test_a_further_draw_keeps_labels_of_the_same_answers(tmp_path, of, cli):
     assert len(labels) == 30
 
 
+def test_samples_of_one_text_keep_the_labels_that_each_was_given(tmp_path, cli):
+    run = judged_answers(4)
+    twins = [answer._replace(prompt_id=f"{answer.prompt_id}~2", sample=2) for answer in run]
+    write_rows(tmp_path / "rows.jsonl", as_rows([*run, *twins]))
+    cli("label", "--rows", "rows.jsonl", "--out", "a.csv")
+    said = {"p00": "refusal", "p00~2": "compliance", "p01": "degenerate", "p02": "refusal"}
+    rows = [row | {"label": said.get(row["prompt_id"], "")} for row in read_table(Path("a.csv"))]
+    # These prompts have other ids since.
+    renamed = {"p00": "q00", "p00~2": "q00~2", "p01": "q01"}
+    others = [row | {"prompt_id": renamed.get(row["prompt_id"], row["prompt_id"])} for row in rows]
+    for name, earlier, kept in (
+        ("b", rows, said),
+        # Of labels that disagree under one text none is kept, and a row left blank stays so.
+        ("c", others, {"p01": "degenerate", "p02": "refusal"}),
+    ):
+        write_table(tmp_path / "a.csv", list(rows[0]), earlier)
+        done = cli("label", "--rows", "rows.jsonl", "--keep", "a.csv", "--out", f"{name}.csv")
+        labels = {row["prompt_id"]: row["label"] for row in read_table(Path(f"{name}.csv"))}
+        assert {prompt_id: label for prompt_id, label in labels.items() if label} == kept
+        assert f"{len(kept)} of the 4 labels in a.csv are kept" in done.out
+
+
 # Draws by the judge's doubt
 
 
@@ -276,6 +298,7 @@ SIZE = ": size and next_place must be as `refract label`"
         (lambda rows: rows[3].update(size=""), f"row 4{SIZE}"),
         (lambda rows: rows[3].update(size="-1"), f"row 4{SIZE}"),
         (lambda rows: rows[3].update(next_place="soon"), f"row 4{SIZE}"),
+        (lambda rows: rows[19].update(next_place=""), f"row 20{SIZE}"),  # 40 more were not drawn
     ],
 )
 def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message):

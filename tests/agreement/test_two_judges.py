@@ -61,6 +61,31 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
         assert json.load(file) == found
 
 
+def test_answers_to_one_prompt_are_taken_together(cli, tmp_path):
+    once = [(True, True)] * 4 + [(False, True)] * 4 + [(False, False)] * 4
+    thrice = [pair for pair in once for _ in range(3)]
+    plain = defense(*zip(*once, strict=True))
+    prompts = [number // 3 for number in range(36)]
+    numbers = defense(*zip(*thrice, strict=True), prompts=prompts)
+    for layer in ("inner", "outer", "system", "both", "gain"):
+        assert numbers[layer]["rate"] == plain[layer]["rate"]
+        assert numbers[layer]["low"] <= plain[layer]["low"]
+        assert numbers[layer]["high"] >= plain[layer]["high"]
+    ids = [f"p{number // 3}{('', '~2', '~3')[number % 3]}" for number in range(36)]
+    for name, side in zip("ab", zip(*thrice, strict=True), strict=True):
+        rows = [{"prompt_id": id_, "refused": stops} for id_, stops in zip(ids, side, strict=True)]
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    did = ("judge", "did", "--inner", "a.jsonl", "--outer", "b.jsonl")
+    found = json.loads(cli(*did, "--format", "json").out)
+    assert {layer: found[layer] for layer in numbers} == numbers
+    assert "36 answers to 12 prompts, of which each is a cluster" in cli(*did).out.splitlines()
+    said = (
+        "36 answers to 12 prompts, each taken as an item of its own: where answers to one prompt are "
+        "alike, the intervals are too short"
+    )
+    assert said in cli("judge", "kappa", "a.jsonl", "b.jsonl").out.splitlines()
+
+
 # Agreement
 
 

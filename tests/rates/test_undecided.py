@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from refract.agreement.corrections import label_plans
+from refract.agreement.corrections import label_plans, with_labels
 from refract.agreement.label_files import JoinedLabels
 from refract.cli.gate import _needed
 from refract.rates import undecided
@@ -83,6 +83,43 @@ def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     clear = judged(100, 200, Threshold("max", 0.75))
     if clear.decision == "inconclusive":
         assert would_decide(clear, ERRS_APART, 0.95).labels <= 100
+
+
+def with_unjudged(successes, n, unjudged, threshold):
+    """Such a rate beside so many answers that are not judged."""
+    plain = rate("harmful_refusal_rate", successes, n, interval=wilson(successes, n))
+    whole = n + unjudged
+    outer = Interval(wilson(successes, whole).low, wilson(successes + unjudged, whole).high)
+    bounds = Interval(successes / whole, (successes + unjudged) / whole)
+    counts = replace(plain.counts, excluded={"error": unjudged})
+    plain = replace(plain, counts=counts, bounds=bounds, outer=outer).keyed(model="m", suite="s")
+    return decided(with_judge_error(plain, ERRS_APART, 0.95, ["harmful"]), threshold)
+
+
+def test_labels_and_rates_decide_with_the_worst_case_of_unjudged_answers():
+    least = Threshold("min", 0.75)
+    runs = {unjudged: with_unjudged(154, 200, unjudged, least) for unjudged in (0, 14, 26)}
+    found = {unjudged: would_decide(each, ERRS_APART, 0.95) for unjudged, each in runs.items()}
+    assert {unjudged: each.labels for unjudged, each in found.items()} == {0: 20, 14: 100, 26: None}
+    part = part_of_rate(runs[14])
+    decisions = {}
+    for labels in (20, 80, 100):
+        left = foreseen(ERRS_APART, part, labels, 0.5, 0.95)
+        (each,) = with_labels([runs[14]], {"harmful_refusal_rate": left})
+        decisions[labels] = each.decision
+    assert decisions == {20: "inconclusive", 80: "inconclusive", 100: "met"}
+    for decision, share, step in (("met", found[14].met, -1), ("missed", found[14].missed, 1)):
+        count = round(200 * share)
+        assert with_unjudged(count, 200, 14, least).decision == decision
+        assert with_unjudged(count + step, 200, 14, least).decision == "inconclusive"
+    assert needed_text(runs[14], found[14], 200).startswith(
+        f"on 200 prompts beside 14 not judged a rate by the judge would be met at >= "
+        f"{found[14].met:.3f} and missed at "
+    )
+    assert needed_text(runs[26], found[26], 200).endswith(
+        "; judge those first (of errors, ask again): before, no number of labels would most likely "
+        "decide it"
+    )
 
 
 def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatch):
@@ -200,5 +237,8 @@ def test_of_few_answers_all_are_to_be_labelled():
     said = plan_text(few, ERRS_APART, 24, 0.95)
     assert said.startswith("label all 10: refract label ")
     assert said.endswith(" --n 24")
+    for n, is_plan in ((20, False), (21, True)):
+        part = part_of_rate(judged(n // 2, n, Threshold("min", 0.8)))
+        assert (label_plan(ERRS_APART, part, 0.95) is not None) is is_plan
     assert planned_text(None, 24, 10, 7) == "label the other 3 too"
     assert planned_text(None, 24, 10, 10) == "there are no more answers to label"
