@@ -29,7 +29,7 @@ from refract.models.function import PromptTooLong
 from refract.models.protocol import Model
 from refract.rates.key import CHANGED, FAMILY_MEASURES, INJECTION_SUCCESS, OVERALL
 from refract.rates.rate import Rate
-from refract.suites.perturbations import prompt_rows
+from refract.suites.perturbations import check_template, prompt_rows
 from refract.suites.rows import STRING_FLAGS
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def _check(
     opened = opened_model(model)
     kind, definition = str(judge["kind"]), {"perturbations": list(perturbations or ())}
     suite = given_suite(SUITE, rows)
+    check_template(template, rows, SUITE)
     prompts = list(prompt_rows(rows, SUITE, 0, perturbations, template))
     suite = replace(suite, definition=definition, prompts=prompts)
     judges = {"rules": {"kind": "rules"}, kind: judge}

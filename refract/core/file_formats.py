@@ -263,13 +263,18 @@ def id_text(value: Any) -> str:
     return str(int(value) if is_whole else value)
 
 
+def row_key(id_: Any, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the row of an id is known by: the id and its columns of ``TELLING``."""
+    return (str(id_), *(str(row.get(column)) for column in TELLING))
+
+
 def check_ids(ids: Iterable[Any], rows: Iterable[Mapping[str, Any]], where: str) -> None:
     """Raises RowError for two rows with one id, where no column of ``TELLING`` tells them apart.
     ``where`` stands before the number of a row; an id of None is none."""
-    first: dict[tuple[Any, ...], int] = {}
+    first: dict[tuple[str, ...], int] = {}
     for number, (id_, row) in enumerate(zip(ids, rows, strict=True), 1):
         shown = str(id_[0] if isinstance(id_, tuple) else id_)
-        key = (str(id_), *(str(row.get(column)) for column in TELLING))
+        key = row_key(id_, row)
         if id_ is not None and first.setdefault(key, number) != number:
             raise RowError(
                 f"{where} {number} has the id {shown!r:.60}, as row {first[key]} does: delete one, give "

@@ -107,12 +107,18 @@ def _opened(path: Path) -> BinaryIO:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
 
 
+def holds_row(line: bytes) -> bool:
+    """Whether a line of a JSONL file is neither blank nor a comment (``#`` or ``//``)."""
+    text = line.removeprefix(BOM).strip()
+    return bool(text) and not text.startswith((b"#", b"//"))
+
+
 def iter_rows(path: Path, *, has_nan: bool = False) -> Iterator[Row]:
     """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a carriage
     return in a text never splits a row. Raises RowError with file and line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
+            if not holds_row(line):
                 continue
             try:
                 row = parse_line(line.removeprefix(BOM) if number == 1 else line, has_nan=has_nan)
@@ -151,7 +157,7 @@ class RowsById(Mapping[str, Any]):
         self._starts = array("q")
         start = 0
         for line in self._file:
-            if line.strip():
+            if holds_row(line):
                 self._starts.append(start)
             start += len(line)
 

@@ -53,7 +53,7 @@ from refract.results.counted import (
 )
 from refract.results.table_rows import json_rows
 from refract.suites.draws import Draw, sample_rows
-from refract.suites.perturbations import prompt_rows
+from refract.suites.perturbations import check_template, prompt_rows
 from refract.suites.rows import load_suite
 
 Definition = Mapping[str, Any]
@@ -374,6 +374,7 @@ def with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int)
                 file=sys.stderr,
             )
         template = suite.definition.get("template")
+        check_template(template, rows, suite.name)
         tools = suite.definition.get("tools")
         prompts = list(prompt_rows(drawn, suite.name, seed, template=template, tools=tools))
     return replace(suite, definition={"judges": judges, **suite.definition}, prompts=prompts)

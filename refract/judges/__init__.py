@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from refract.core.errors import ParamsError
-from refract.core.file_formats import TELLING
-from refract.core.jsonl import canonical_json
+from refract.core.file_formats import row_key
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
@@ -258,16 +257,16 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
     the judges need."""
     prompts, responses, sources = [], [], {}
     # Rows are told apart by their place: ids may repeat, as those of several models do.
-    names = []
+    keys = []
     for number, row in enumerate(rows, 1):
         ids = (row.get("prompt_id"), row.get("id"), number)
-        names.append(_named(row, next(id_ for id_ in ids if id_ is not None)))
-    places = {name: str(number) for number, name in reversed([*enumerate(names, 1)])}
+        keys.append(row_key(next(id_ for id_ in ids if id_ is not None), row))
+    places = {key: str(number) for number, key in reversed([*enumerate(keys, 1)])}
     for number, row in enumerate(rows, 1):
         id_, prompt, text = str(number), row.get("prompt") or "", row.get("response")
         pair = filled(row.get("pair_id"))
-        name = None if pair is None else _named(row, pair)
-        pair = None if name in (None, names[number - 1]) else places.get(name)
+        key = None if pair is None else row_key(pair, row)
+        pair = None if key in (None, keys[number - 1]) else places.get(key)
         sources[id_] = {**row, "id": id_, "prompt": prompt, "pair_id": pair}
         prompts.append(given_prompt(id_, prompt))
         reason = "error" if text is None else row.get("finish_reason") or "stop"
@@ -275,11 +274,6 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
         if isinstance(row.get("tool_calls"), list):
             responses[-1]["tool_calls"] = row["tool_calls"]
     return [row["judges"] for row in judge_suite(prompts, responses, sources, judges=judges)]
-
-
-def _named(row: Row, id_: Any) -> str:
-    """The name of the row with an id among those of the same model, suite, sample and so on."""
-    return canonical_json([str(id_), *(str(row.get(column)) for column in TELLING)])
 
 
 def judge_rows(

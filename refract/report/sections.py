@@ -33,7 +33,7 @@ from refract.report.judge_notes import (
 from refract.report.markdown import ShownTable, environment, shown_table, tidy
 from refract.report.page_data import PageData
 from refract.report.sentences import Sentences
-from refract.report.view import View
+from refract.report.view import View, may_vary
 from refract.report.wording import kinds_text, p_text, short_estimate, short_text
 from refract.statistics.hypotheses import holm
 
@@ -149,8 +149,9 @@ def limits(inputs: Inputs) -> Data:
 
 def over_refused(inputs: Inputs) -> ShownTable:
     """The harmless prompts that live models refused, those of most models first; of a suite
-    that is not in git the id."""
+    that is not in git the id. The answers are those of :func:`harmless_counts`."""
     view = inputs.view
+    varying = {name for name, facts in view.provenance.items() if may_vary(facts)}
     models = view.live
     private = {view.label(name) for name in view.private}
     prompts: dict[str, tuple[str, str]] = {}
@@ -160,8 +161,9 @@ def over_refused(inputs: Inputs) -> ShownTable:
             shown = row["id"] if row["suite"] in private else row["prompt"]
             prompts.setdefault(row["prompt"], (shown, row["category"]))
             by_model = refused.setdefault(row["prompt"], {})
-            before = by_model.get(row["model"], False)
-            by_model[row["model"]] = before or row["outcome"] in REFUSED
+            model, refuses = row["model"], row["outcome"] in REFUSED
+            if model not in by_model or (refuses and model in varying):
+                by_model[model] = refuses
     rows = []
     for prompt, (shown, category) in prompts.items():
         refusing = [model for model, refuses in refused[prompt].items() if refuses]
@@ -231,6 +233,16 @@ def _pairs(inputs: Inputs) -> Data:
     return {"pairs": shown_table(rows), "tests": tests}
 
 
+def seed_used(model: Mapping[str, Any]) -> int | None:
+    """The run's seed where answers are drawn by it; None of a model that does not sample, or whose
+    provider is sent no seed."""
+    identity = model["identity"]
+    is_used = model["definition"]["adapter"] != "anthropic"
+    if "seed" in identity:  # a switch, and sent with a temperature alone
+        is_used = identity["seed"] and identity.get("temperature") is not None
+    return model["seed"] if is_used else None
+
+
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
     models, suites, judges = [], [], []
@@ -239,7 +251,9 @@ def _provenance(inputs: Inputs) -> Data:
         definition, identity = model["definition"], model["identity"]
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]
-        decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
+        seed = seed_used(model)
+        drawn = "sampled, no seed sent" if seed is None else f"seed {seed}"
+        decoding = "greedy" if model["seed"] is None else drawn
         row = {
             "model": name,
             "adapter": definition["adapter"],

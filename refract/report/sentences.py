@@ -93,7 +93,7 @@ class Sentences:
 
     @cached_property
     def over_refusal(self) -> str:
-        """How many answers to distinct harmless prompts each model refused, live ones first."""
+        """How many answers to harmless prompts each model refused, live ones first."""
         texts = []
         for model in sorted(self.view.harmless, key=lambda name: name not in self.view.live):
             refused, answers = self.view.harmless[model]

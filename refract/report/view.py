@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.decimals import interval_text
 from refract.core.errors import ParamsError
+from refract.core.jsonl import canonical_json
 from refract.core.params import decision_settings, grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
@@ -29,6 +31,9 @@ from refract.report.wording import ALONE, CATEGORY_OF, joined, not_judged, short
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
 from refract.suites.draws import ALL_ROWS, Draw, draw_of
+
+# What of a suite's definition decides what each of its rows asks.
+ASKED = ("file", "template", "tools")
 
 
 class JudgeScore(NamedTuple):
@@ -70,10 +75,10 @@ class SuiteLine(NamedTuple):
 class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
-    ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful and
-    borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure,
-    ``draws`` say how suites were drawn, ``unread`` warnings of languages that a judge was not
-    measured in, ``private`` the suites that are not in git."""
+    ``compared`` are the models on whole suites; ``harmless`` are the :func:`harmless_counts` by
+    model. ``scores`` are by judge and measure, ``draws`` say how suites were drawn, ``unread``
+    warnings of languages that a judge was not measured in, ``private`` the suites that are not in
+    git."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
@@ -147,17 +152,20 @@ class View:
             suites |= facts["suites"]
         return suites
 
-    @property
-    def repeated(self) -> set[str]:
-        """The suites whose prompts are a sample of those of another suite here."""
-        whole, samples = set(), {}
+    @cached_property
+    def repeated(self) -> dict[str, str]:
+        """The suites whose prompts are some of those that another suite here asks as often, in the
+        same way and for the same judge, with that suite."""
+        wholes, parts = {}, {}
         for name, suite in self.suites.items():
-            file = suite["definition"].get("file")
-            if draw_of(suite).notes:
-                samples[name] = file
-            elif file:
-                whole.add(file)
-        return {name for name, file in samples.items() if file in whole}
+            definition = suite["definition"]
+            samples = definition.get("samples") or 1
+            asked = canonical_json([suite["judges"][0], samples, *map(definition.get, ASKED)])
+            if draw_of(suite).is_part:
+                parts[name] = asked
+            elif definition.get("file"):
+                wholes[asked] = name
+        return {name: wholes[asked] for name, asked in parts.items() if asked in wholes}
 
     @cached_property
     def judges(self) -> dict[str, Row]:
@@ -308,19 +316,30 @@ def read_view(root: Path) -> View:
         scores=_scores(root / "metrics/judges_agreement.csv"),
         confidence=settings.confidence,
         perturbed=compare_perturbed(outcomes, settings),
-        harmless={model: harmless_counts(rows) for model, rows in clean.items()},
+        harmless={
+            model: harmless_counts(rows, vary=may_vary(provenance[model]))
+            for model, rows in clean.items()
+        },
         unread=list(unread),
         private=list(private),
     )
 
 
-def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
-    """How many answers to distinct helpful and borderline prompts refuse, and were judged."""
-    refused: dict[tuple[str, str], bool] = {}
-    for row in rows:
+def may_vary(facts: Mapping[str, Any]) -> bool:
+    """Whether a model's answers to one prompt may differ, by its provenance: it samples, or they were
+    recorded elsewhere."""
+    model = facts["model"]
+    return model["seed"] is not None or model["definition"]["adapter"] == "recorded"
+
+
+def harmless_counts(rows: Iterable[Mapping[str, str]], *, vary: bool) -> tuple[int, int]:
+    """How many answers to helpful and borderline prompts refuse, and were judged: all where they
+    ``vary``; else one to each prompt, of the first suite by name."""
+    refused: dict[tuple[str, ...], bool] = {}
+    for row in sorted(rows, key=itemgetter("suite")):
         if row["category"] != "harmful" and row["outcome"] in JUDGED and is_last(row):
-            answer = row["prompt_sha256"], row.get("sample", "")
-            refused[answer] = refused.get(answer, False) or row["outcome"] in REFUSED
+            answer = (row["suite"], row["prompt_id"]) if vary else (row["prompt_sha256"],)
+            refused.setdefault(answer, row["outcome"] in REFUSED)
     return sum(refused.values()), len(refused)
 
 

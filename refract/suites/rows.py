@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import RefractError
-from refract.core.jsonl import BOM, canonical_json, parse_json, parse_line
+from refract.core.jsonl import BOM, canonical_json, holds_row, parse_json, parse_line
 from refract.core.played import played
 from refract.core.showing import core, fold, starts_formula
 from refract.core.tool_calls import NAMING
@@ -261,10 +261,8 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.endswith(b"\r"):
             problems.append(Problem(number, "the line ends in CRLF; use LF", harmless=True))
-        if not line.strip():
+        if not holds_row(line):
             continue
-        if line.lstrip().startswith((b"#", b"//")):
-            continue  # a comment
         try:
             row = _parse_row(line)
         except ValueError as error:

@@ -162,7 +162,9 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path):
 def test_rows_by_id_are_read_from_their_file_when_they_are_asked_for(tmp_path):
     rows = [{"id": AWKWARD, "n": 0}, {"id": "b", "n": 1}]
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + b"\n \n".join(map(dump_row, rows)))
+    between = b"\n \n # a comment\n//{}\n"
+    path.write_bytes(b"\xef\xbb\xbf# another\n" + between.join(map(dump_row, rows)))
+    assert read_rows(path) == rows
     numbers = {row["id"]: row["n"] for row in rows}
     by_id = RowsById(path, numbers, key="id")
     assert (list(by_id.values()), len(by_id)) == (rows, 2)

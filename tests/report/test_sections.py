@@ -154,6 +154,26 @@ def test_provenance_says_what_answers_are_of(arithmetic):
     assert (said in pages["report"]) == (arithmetic == "exact")
 
 
+@pytest.mark.parametrize(
+    ("adapter", "identity", "seed", "shown"),
+    [
+        ("hf", {}, 7, "seed 7"),
+        ("hf", {}, None, "greedy"),
+        ("openai", {"seed": True, "temperature": 1}, 7, "seed 7"),
+        ("openai", {"seed": True, "temperature": None}, 7, "sampled, no seed sent"),
+        ("openai", {"seed": False}, 7, "sampled, no seed sent"),
+        ("anthropic", {}, 7, "sampled, no seed sent"),
+    ],
+)
+def test_a_seed_is_named_where_answers_are_drawn_by_it(adapter, identity, seed, shown):
+    about = facts(adapter)
+    about["model"]["identity"] |= identity
+    about["model"]["seed"] = seed
+    page = pages_for(provenance={"one": about})["provenance"]
+    (header,), (line,) = lines_of(page, "model"), lines_of(page, "one")
+    assert line[header.index("decoding")] == shown
+
+
 def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmful_ones():
     answers = (
         answered("a", "harmful", "refusal"),
@@ -177,6 +197,13 @@ def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmf
         [shown[0], "borderline", "2 of 2", "one, two"],
         [shown[1], "helpful", "1 of 1", "one"],
     ]
+    # An answer of a model that does not sample is what the first suite's judge found.
+    again = (answered("d", "helpful", "refusal", suite="t"),)
+    page = pages_for(*rates, **more | {"answers": answers + again})["over_refusal"]
+    assert "prompt d" not in page
+    provenance["one"]["model"]["seed"] = 7
+    page = pages_for(*rates, **more | {"answers": answers + again})["over_refusal"]
+    assert "prompt d" in page
     # DVC and not git holds this suite: its texts are not in a file for git.
     page = pages_for(*rates, **more, private={"s"})["over_refusal"]
     assert "prompt b" not in page

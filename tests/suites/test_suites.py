@@ -11,7 +11,7 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
 from refract.judges import JUDGES, reading_warnings
 from refract.suites.draws import Draw, sample_rows
-from refract.suites.perturbations import prompt_rows, render
+from refract.suites.perturbations import check_template, prompt_rows, render
 from refract.suites.rows import UNSENT, Problem, SuiteError, check_suite, load_suite
 from tests.builders import suite_rows
 from tests.fuzz import fuzzed
@@ -283,6 +283,24 @@ def test_each_feature_is_perturbed_in_its_place_in_the_template():
 def test_a_filled_in_text_is_not_searched_for_variables_again():
     source = row(features={"a": "{b}", "b": "{a} \\1 {}"})
     assert render(source, source["features"], '{"x": {a}, {b}}') == '{"x": {b}, {a} \\1 {}}'
+
+
+def test_a_feature_that_the_template_lacks_has_no_variants_but_repeats():
+    rows = [row(features={"who": "ann", "note": "internal"})]
+    kinds = {"up": {"kind": "upper"}, "again": {"kind": "repeat", "repeats": 1}}
+    prompts = prompt_rows(rows, "s", 0, kinds, "Tell {who} how.")
+    assert [(prompt["prompt_id"], prompt["attempts"]) for prompt in prompts] == [
+        ("a", ["Tell ann how."]),
+        ("a/up/who-upper", ["Tell ANN how."]),
+        ("a/again/r1", ["Tell ann how."]),
+    ]
+
+
+def test_a_template_that_no_row_fills_is_refused():
+    check_template(None, [row()], "s")
+    check_template("{x}", [row(), row(features={"x": "1"})], "s")
+    with pytest.raises(SuiteError, match="suite s: no row has features for its template"):
+        check_template("Be brief. {prompt}", [row()], "s")
 
 
 @pytest.mark.parametrize(

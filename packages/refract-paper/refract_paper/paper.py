@@ -25,6 +25,7 @@ from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
+from refract.report.sections import seed_used
 from refract.report.view import View, read_view
 from refract.results.current import current_note
 from refract.results.sources import Side, read_side, stand_ins
@@ -280,6 +281,7 @@ def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: b
 
     templates.filters |= {"cite": cite, "code": code, "head": head, "suite": view.label}
     templates.filters |= {"reference": reference_keys, "settings": settings_text}
+    templates.filters["seed_used"] = seed_used
     text = tidy(templates.get_template(name).render(**facts))
     # Names and hashes of any length must fit a line.
     return f"{{\\sloppy\\emergencystretch=4em\n{text}\\par}}\n" if tex else f"{text}\n"

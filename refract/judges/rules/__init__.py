@@ -95,9 +95,10 @@ class Rules(Judge):
 def judge_case(case: Case) -> Verdict:
     """:func:`judge_response` of a case; an answer cut off too early is degenerate."""
     verdict = judge_response(case.answer, case.request)
-    answer = plain(case.answer).replace("\0", "")
-    if case.prompt_text != case.request and _is_echo(answer, case.prompt_text):
-        return _degenerate(case.answer, "echo")
+    if case.prompt_text != case.request:
+        answer = plain(case.answer).replace("\0", "")
+        if _is_echo(answer, case.prompt_text):
+            return _degenerate(case.answer, "echo")
     cut_off = case.response["finish_reason"] in UNFINISHED and verdict["label"] == "compliance"
     if cut_off and _undecided(case.answer):
         return _degenerate(case.answer, "cut_off")

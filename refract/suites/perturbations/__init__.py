@@ -91,6 +91,15 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     return features["prompt"]
 
 
+def check_template(template: str | None, rows: Sequence[Row], suite: str) -> None:
+    """Raises SuiteError for a template that no row of a suite fills."""
+    if template and not any("features" in row for row in rows):
+        raise SuiteError(
+            f"suite {suite}: no row has features for its template; write rows as "
+            '{"features": {"question": "…"}}, or leave the template out'
+        )
+
+
 class OneTurn:
     """The prompts of a row of which the model answers the last turn alone."""
 
@@ -111,7 +120,8 @@ def prompt_rows(
     tools: Sequence[Row] | None = None,
 ) -> Iterator[PromptRow]:
     """One row for each source prompt and one for each variant of it, in suite order. A conversation
-    that is played has a row for each turn; a variant changes its last one.
+    that is played has a row for each turn; a variant changes its last one. What asks as the clean
+    prompt does, to the letter, is no variant, unless it is a repeat of it.
 
     ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on
     (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was drawn, so that
@@ -135,11 +145,15 @@ def prompt_rows(
             key = RowKey(seed=seed, suite=suite, source_id=row["id"], name=name)
             asks = {} if kind.same_request else {"same_request": False}
             for variant in kind.variants(features_of(row), settings, key):
+                attempts = [render(row, texts, template) for texts in variant.attempts]
+                # The template may lack the feature that is changed.
+                if attempts[0] == clean["attempts"][0] and not kind.repeats:
+                    continue
                 whole: PromptRow = {
                     **clean,
                     "prompt_id": f"{row['id']}/{name}/{variant.label}",
                     "perturbation": {"name": name, **variant.perturbation, **asks},
-                    "attempts": [render(row, texts, template) for texts in variant.attempts],
+                    "attempts": attempts,
                     "seed": seed if kind.drawn else None,
                 }
                 prompts += turns.prompts(whole)
@@ -170,6 +184,7 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     seed = run_seed(params)
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])
+    check_template(suite.get("template"), rows, name)
     size = suite.get("sample")
     stratified = bool(suite.get("stratified"))
     sampled = sample_rows(rows, size, seed=seed, suite=name, stratified=stratified)

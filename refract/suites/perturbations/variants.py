@@ -53,13 +53,15 @@ class Perturbation(Generic[S]):
     ``variants`` makes the variants of one source row, in a fixed order; an empty list
     where it finds nothing to change. ``drawn``: its texts come from the row's own
     generator, and differ from seed to seed. ``same_request``: they ask for what the clean prompt does,
-    which judges then read in their place. The first line of the function's docstring describes the
+    which judges then read in their place. ``repeats``: its variants are the clean prompt; of other kinds
+    such are left out. The first line of the function's docstring describes the
     kind in ``docs/params.md``."""
 
     Settings: type[S]
     variants: Callable[[Features, S, RowKey], list[Variant]]
     drawn: bool = False
     same_request: bool = True
+    repeats: bool = False
 
 
 # Every kind that changes the features of a row one at a time has these.
