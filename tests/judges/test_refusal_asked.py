@@ -162,3 +162,13 @@ def test_a_repeated_prompt_with_an_answer_is_no_echo(answer, label):
 )
 def test_questions_for_advice_are_told_from_requests_for_an_act(prompt, asks):
     assert asks_for_advice(prompt) is asks
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_title"),
+    [("I Cannot Help You Today", True), ("I Cannot Help you Today", True),
+     ("I Cannot help You today", False), ("I cannot help you today", False)],
+)  # fmt: skip
+def test_two_words_in_three_of_a_title_have_a_capital(reply, is_title):
+    asked = "Suggest a title for a story about a clerk who says no to everyone."
+    assert gives_the_no_asked_for(reply, asked) is is_title
