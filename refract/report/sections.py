@@ -236,10 +236,10 @@ def _pairs(inputs: Inputs) -> Data:
 def seed_used(model: Mapping[str, Any]) -> int | None:
     """The run's seed where answers are drawn by it; None of a model that does not sample, or whose
     provider is sent no seed."""
-    identity = model["identity"]
-    is_used = model["definition"]["adapter"] != "anthropic"
-    if "seed" in identity:  # a switch, and sent with a temperature alone
-        is_used = identity["seed"] and identity.get("temperature") is not None
+    identity, adapter = model["identity"], model["definition"]["adapter"]
+    is_used = adapter != "anthropic"
+    if adapter == "openai":  # which is sent one with a temperature alone
+        is_used = identity.get("seed") and identity.get("temperature") is not None
     return model["seed"] if is_used else None
 
 

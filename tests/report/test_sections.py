@@ -159,9 +159,10 @@ def test_provenance_says_what_answers_are_of(arithmetic):
     [
         ("hf", {}, 7, "seed 7"),
         ("hf", {}, None, "greedy"),
+        ("synthetic", {"seed": 0}, 7, "seed 7"),
         ("openai", {"seed": True, "temperature": 1}, 7, "seed 7"),
         ("openai", {"seed": True, "temperature": None}, 7, "sampled, no seed sent"),
-        ("openai", {"seed": False}, 7, "sampled, no seed sent"),
+        ("openai", {"seed": False, "temperature": 1}, 7, "sampled, no seed sent"),
         ("anthropic", {}, 7, "sampled, no seed sent"),
     ],
 )
