@@ -241,9 +241,17 @@ def test_an_answer_that_was_paid_stays_where_a_shorter_prompt_can_no_longer_be_a
     assert (answer.response, answer.attempt, answer.error) == ("Empty?", 0, None)
 
 
-def test_an_interrupt_while_the_last_answers_are_taken_ends_the_run():
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as a terminal sends it; shells start what runs in the background without."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("only the main thread is told of signals")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_the_last_answers_are_taken_ends_the_run(interruptible):
     with FaultServer() as server:
         taken = open_model("m", server.model()).answer([ask(str(n)) for n in range(3)])
         next(taken)
