@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -171,7 +171,7 @@ def _print_agreement(joined: Join, numbers: Row, percent: str) -> None:
         say(f"κ{few}")
     print_confusion("A \\ B", numbers["labels"]["confusion"])
     _print_shared(
-        joined,
+        joined.prompts,
         "each taken as an item of its own: where answers to one prompt are alike, the intervals are "
         "too short",
     )
@@ -197,7 +197,8 @@ def did(
     level = decision_settings(Path.cwd()).confidence
     stopped_inner = [pair[0].refused for pair in joined.pairs]
     stopped_outer = [pair[1].refused for pair in joined.pairs]
-    numbers = {**defense(stopped_inner, stopped_outer, level, joined.prompts), **joined.numbers}
+    prompts = joined.prompts
+    numbers = {**defense(stopped_inner, stopped_outer, level, prompts), **joined.numbers}
     if out is not None:
         write_json(out, numbers)
     if format_ == "json":
@@ -214,15 +215,15 @@ def did(
         f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
         f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})"
     )
-    alone = ": one cluster leaves no interval" if len({*joined.prompts}) == 1 else ""
-    _print_shared(joined, f"of which each is a cluster{alone}")
+    alone = ": one cluster leaves no interval" if len({*prompts}) == 1 else ""
+    _print_shared(prompts, f"of which each is a cluster{alone}")
 
 
-def _print_shared(joined: Join, how: str) -> None:
-    """Prints how answers count of which several are to one prompt."""
-    answers, prompts = len(joined.pairs), len({*joined.prompts})
-    if prompts < answers:
-        say(f"{answers} answers to {prompts} prompt{'s' * (prompts > 1)}, {how}")
+def _print_shared(prompts: Sequence[Hashable], how: str) -> None:
+    """Prints how answers count of which several are to one of the prompts, given for each answer."""
+    answers, distinct = len(prompts), len({*prompts})
+    if distinct < answers:
+        say(f"{answers} answers to {distinct} prompt{'s' * (distinct > 1)}, {how}")
 
 
 def _print_unjoined(joined: Join) -> None:

@@ -225,6 +225,11 @@ class Provider(Model):
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
+    @property
+    def committed(self) -> float:
+        """USD that calls have cost, and the most that those under way can cost."""
+        return (self.usage["cost"] or 0.0) + self.reserved
+
     @cached_property
     def begun(self) -> turn.Begun:
         """What the definition begins of the model's turn."""
@@ -321,7 +326,8 @@ class Provider(Model):
         task, limit = asyncio.current_task(), self.settings.max_cost
         if task in self.sent and request.headers.get(REPEAT, "0") != "0":
             self.count(None, request.content)
-        if limit is not None and self.usage["cost"] + self.reserved > limit * (1 + 1e-9):
+        # Rounding may leave this sum a little above one that was within the limit.
+        if limit is not None and self.committed > limit * (1 + 1e-9):
             raise CostReached
         self.sent.discard(task)
 

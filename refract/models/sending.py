@@ -105,9 +105,7 @@ class LiveRun:
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""
         cost, limit = self.model.most_cost(body), self.settings.max_cost
-        while (
-            limit is not None and (self.usage["cost"] or 0.0) + self.model.reserved + cost > limit
-        ):
+        while limit is not None and self.model.committed + cost > limit:
             if not self.calls:
                 return f"not requested: max_cost: {limit} is reached"
             self.ended.clear()  # one that has cost less than it could have makes room
