@@ -333,7 +333,7 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
         interval = intervals.get(rate.measure.name)
         if interval is not None and rate.key.is_headline:
             outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)
-            rate = replace(rate, with_judge=WithJudge(interval, outer))
+            rate = replace(rate, with_judge=WithJudge(interval, outer), judge_unknown=False)
             if rate.threshold:
                 rate = decided(rate, rate.threshold)
         corrected.append(rate)

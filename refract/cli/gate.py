@@ -19,7 +19,7 @@ from refract.core.showing import printable, say
 from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.rates.judge_error import LABELS_ASK, JudgeError
+from refract.rates.judge_error import ALONE, JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import REFUSAL, Key
 from refract.rates.rate import HumanLabels, Rate, stale_text
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
@@ -66,9 +66,9 @@ def gate(
     for decision in ("missed", "inconclusive"):
         if counts[decision]:
             summary += f", {counts[decision]} {decision}"
-    if any(rate.with_judge and fails(rate, fail_on) for rate in rates):
-        asked = decision_settings(project_root()).labels_ask or LABELS_ASK
-        say(f"intervals are of prompts and judge, by labels that ask {asked}")
+    failing = [rate for rate in rates if fails(rate, fail_on)]
+    for note in interval_notes(failing, decision_settings(project_root()).labels_ask or LABELS_ASK):
+        say(note)
     say(summary)
     if junit is not None:
         kind = "failure" if fail_on == "inconclusive" else "skipped"
@@ -77,6 +77,16 @@ def gate(
         write_bytes(junit, [junit_xml(cases)])
     unshown = bool(unused) and fail_on == "inconclusive"
     raise typer.Exit(int(unshown or any(fails(rate, fail_on) for rate in rates)))
+
+
+def interval_notes(rates: Sequence[Rate], asked: str) -> list[str]:
+    """What the intervals of some rates allow for, and what the labels ``asked`` by which they do."""
+    notes = []
+    if any(rate.with_judge for rate in rates):
+        notes.append(f"intervals are of prompts and judge, by labels that ask {asked}")
+    if any(rate.judge_unknown and rate.shown for rate in rates):
+        notes.append(f"intervals with {ALONE} are of the prompts alone: {JUDGE_UNKNOWN}")
+    return notes
 
 
 def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str], dict[str, str]]:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from refract.cli.options import Models, Suites, listed, yaml_values
 from refract.cli.printing import print_by_suite, print_table
-from refract.core.params import decision_settings, grid
+from refract.core.params import grid
 from refract.core.progress import warning_lines
 from refract.core.registry import find
 from refract.core.showing import say
@@ -24,7 +24,7 @@ from refract.report.judge_notes import further_table, prompt_readers
 from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View
 from refract.report.wording import percent
-from refract.results.current import notes_of, rows_missing, without_results
+from refract.results.current import current_note, notes_of, rows_missing, without_results
 from refract.results.sources import read_side
 
 
@@ -39,7 +39,7 @@ def show() -> None:
     absent = without_results(root, models)
     side = read_side(root, [model for model in models if model not in absent] or models)
     rates = {model: result.rates for model, result in side.results.items()}
-    view = View(rates, side.provenance, confidence=decision_settings(root).confidence)
+    view = View(rates, side.provenance)
     table, limits, further = first_table(view), threshold_table(view), further_table(view)
     if table.rows:
         say(f"share refused [{percent(view.confidence)}]")
@@ -77,7 +77,12 @@ def page() -> None:
 
     Example: refract page
     """
-    say(f"page: {write_page(project_root())}")
+    root = project_root()
+    reasons = [*read_side(root).reasons, *changed_files(read_project(root).params)]
+    note = f"note: {current_note(reasons)}" if reasons else ""
+    say(f"page: {write_page(root, note)}")
+    if note:
+        say(note)
 
 
 def export(

@@ -57,7 +57,7 @@ def run(**options: Any) -> None:
         rows=answers,
         rows_path=given.rows,
     )
-    print_run(request, evaluation, settings)
+    print_run(request, evaluation)
     problem = nothing_to_judge(answers)
     if problem:
         raise RefractError(problem)
@@ -93,7 +93,7 @@ def evaluated(request: RunRequest, settings: DecisionSettings) -> Evaluation:
         )
 
 
-def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSettings) -> None:
+def print_run(request: RunRequest, evaluation: Evaluation) -> None:
     """Prints the numbers of a run, and on standard error what to know of them."""
     name = request.name
     for suite_name, result in evaluation.suites.items():
@@ -103,11 +103,7 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
     cost = evaluation.provenance["usage"]["cost_usd"]
     if cost is not None:
         say(f"{name}: these answers cost ${cost:.4f}, reused ones included and errors not")
-    view = View(
-        {evaluation.model: evaluation.rates},
-        {evaluation.model: evaluation.provenance},
-        confidence=settings.confidence,
-    )
+    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
     print_rates(view)
     for result in evaluation.suites.values():
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)

@@ -30,7 +30,7 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
-from refract.evaluate.judged_rows import category_notes, refused_rates
+from refract.evaluate.judged_rows import category_notes, refused_rates, repeat_notes
 from refract.judges import open_judges, reading_warnings, with_calls_judged
 from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
@@ -102,7 +102,7 @@ def judge(
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
     decisions = decision_settings(find_project().folder)
     rates = refused_rates(rows, verdicts, name, definition, decisions, judges[name])
-    for note in category_notes(rows) if rates else ():
+    for note in (*category_notes(rows), *repeat_notes(rows, verdicts)) if rates else ():
         say(f"{in_}: {note}", file=sys.stderr)
     _print_rates(rates, decisions)
     raise typer.Exit(int({*counts} <= {"degenerate"}))
@@ -120,7 +120,7 @@ def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
     if any(rate.shown for rate in rates):
         decisions = {"interval": settings.interval, "labels_ask": settings.labels_ask}
         provenance = {"": {"decisions": decisions, "suites": {}}}
-        say(View({"": rates}, provenance, confidence=settings.confidence).interval_note)
+        say(View({"": rates}, provenance).interval_note)
 
 
 def kappa(

@@ -97,6 +97,14 @@ def git(root: Path, *arguments: str) -> str | None:
     return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
 
 
+def is_public(root: Path, file: str, *, outside: bool = False) -> bool:
+    """Whether git has a project's file, or would take it, and not DVC in its place; ``outside`` is
+    what holds where there is no repository."""
+    listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
+    taken = outside if listed is None else bool(listed)
+    return taken and not (root / f"{file}.dvc").exists()
+
+
 def this_run(runtime: Mapping[str, Any] | None) -> Row:
     """What computes in this process, as JSON. ``runtime`` is what a model tells about
     itself (device, dtype, batch shape, …), None where it computes nothing here.

@@ -74,6 +74,15 @@ def category_notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def repeat_notes(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
+    """What is said where a model gave a prompt several answers."""
+    sources = _by_prompt(rows, [each["prompt_id"] for each in verdicts])
+    prompts = len({(str(row.get("model") or ""), row["id"]) for row in sources})
+    if prompts == len(rows):
+        return []
+    return [f"{len(rows)} answers to {prompts} prompts: a share is the mean over prompts"]
+
+
 def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
     """The rows with one id for all answers to a prompt: its text, where a row of the prompt has one,
     since files number answers too. Pairs are named by the same ids.

@@ -51,6 +51,7 @@ class Export:
         results, notes = results_and_notes(self.source or ".", self.models or None)
         for note in notes:
             say(f"note: {note}", file=sys.stderr)
+        check_known("--model", self.models, sorted(set(results.tables["model"])))
         check_known("--suite", self.suites, sorted(set(results.tables["suite"])))
         return results
 

@@ -65,6 +65,7 @@ class Prompting:
         self._special: dict[int, str] = {}  # tokens of which an answer has no text
         self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
+        self._left_out: dict[tuple[str, ...], str | None] = {}  # whose message, by order of roles
 
     def load(self) -> None:
         """Loads configuration and tokenizer. Raises AdapterError."""
@@ -116,23 +117,44 @@ class Prompting:
             log.warning("%s: the chat template asks for the date and is told %s", self.where, day)
 
     def _try_template(self) -> None:
-        """Raises AdapterError where the chat template leaves the user's message out. One
-        that renders nothing at all costs each prompt its row."""
-        texts = []
-        for message in ("What is this?", "Another question"):
-            conversation: list[Message] = [{"role": "user", "content": message}]
-            try:
-                texts.append(self._encode(conversation, ())[0])
-            except Exception:  # a template is a program and can raise anything
-                return
+        """Raises AdapterError where the chat template leaves out the user's message or the system
+        prompt. One that renders nothing at all costs each prompt its row."""
+        asked: list[Message] = [{"role": "user", "content": "What is this?"}]
+        messages = turn.with_system_prompt(asked, self.settings.system_prompt)
+        try:
+            text = self._templated_text(messages, opened=True)
+        except Exception:  # a template is a program and can raise anything
+            return
         self._refuse_unopened_turn()
-        if texts[0] == texts[1]:
-            self.tokenizer = None
+        dropped = self._dropped(messages, text)
+        if dropped is None:
+            return
+        self.tokenizer = None
+        if dropped == "system":
             raise AdapterError(
-                f"{self.where}: the checkpoint's chat template drops the user's message: of "
-                f"whatever is asked it makes {texts[0]!r:.200}; correct the template, or set "
-                "chat_template: false"
+                f"{self.where}: the checkpoint's chat template drops the system_prompt, which would "
+                "change nothing; leave it out, or let a copy of the checkpoint have a template with it"
             )
+        raise AdapterError(
+            f"{self.where}: the checkpoint's chat template drops the user's message: of whatever is "
+            f"asked it makes {text!r:.200}; correct the template, or set chat_template: false"
+        )
+
+    def _dropped(self, messages: Sequence[Any], text: str, **more: Any) -> str | None:
+        """The role of a message that is no part of the text that the chat template makes of all:
+        other words in it leave that the same. Looked for once in each order of roles."""
+        roles = tuple(message["role"] for message in messages)
+        if roles not in self._left_out:
+            self._left_out[roles] = None
+            for place, message in enumerate(messages):
+                # Beside a call some templates write no words.
+                if "tool_calls" not in message:
+                    changed = [*messages]
+                    # Behind its words, since thinking before them may go.
+                    changed[place] = message | {"content": f"{message['content']} And more."}
+                    if self._templated_text(changed, opened=True, **more) == text:
+                        self._left_out[roles] = message["role"]
+        return self._left_out[roles]
 
     def _rendered_turn(self) -> tuple[str, str] | None:
         """What the template writes before and behind the words of an assistant's turn; None where
@@ -230,6 +252,9 @@ class Prompting:
             messages = cast("list[Message]", turn.with_call_ids(messages))
         if self._templated:
             text = self._templated_text(messages, opened=True, **offered)
+            dropped = self._dropped(messages, text, **offered)
+            if dropped:
+                raise ValueError(f"it leaves out a message of the {dropped}")
             if self.settings.reasoning:
                 before = self._templated_text(messages, opened=False, **offered)
         else:
@@ -310,7 +335,7 @@ class Prompting:
         tokens, markers = generated, self.settings.reasoning
         if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
-        kept = (*(markers or ()), *kept)
+        kept = (*(markers or ()), *self.stop, *kept)
         if self._channels:
             text = self._text(tokens, (*kept, *self._channels))
             if text.startswith("<|channel|>"):

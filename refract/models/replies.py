@@ -100,7 +100,7 @@ def first_word(reason: object) -> str:
 
 def error_inside(payload: Any) -> tuple[int, str] | None:
     """The status and the message of an error that a server sent as a success, of one without a code
-    500; None without one, or with a code that is no status."""
+    500, of one that says what a 400 would 400; None without one, or with another code."""
     if not isinstance(payload, dict):
         return None
     choices = payload.get("choices")
@@ -115,6 +115,9 @@ def error_inside(payload: Any) -> tuple[int, str] | None:
         return None
     code = str(error.get("code") or error.get("type") or 500)
     status = int(code) if re.fullmatch(r"[45]\d\d", code) else STATUS.get(code)
+    # A response that failed has an output and says so itself.
+    if not status and "output" not in payload and kind_of(400, *error_parts(payload)) != "final":
+        status = 400
     return (status, str(error.get("message") or code)) if status else None
 
 

@@ -288,12 +288,15 @@ def suite_metrics(rates: Sequence[Rate]) -> dict[str, float]:
     samples = [int(rate.group.value) for rate in rates if rate.group.field == SAMPLES_FIELD]
     of_all = (OVERALL, Group(SAMPLES_FIELD, str(max(samples, default=1))))
     for rate in rates:
-        if rate.group not in of_all or rate.value is None:
+        if rate.group not in of_all:
             continue
+        # Where nothing was judged, this is all that there is to say.
         if rate.measure == REFUSAL and not rate.key.judge:
             counts["n"] = rate.counts.n
             counts["excluded"] = rate.counts.unjudged
-            counts["cut_off"] = rate.counts.cut_off or 0
+            counts["cut_off"] = rate.counts.all_cut_off
+        if rate.value is None:
+            continue
         metric = rate.measure.metric
         if metric in ("first", "next") or (metric == "threshold" and rate.threshold):
             numbers[rate.name] = rounded(rate.value)

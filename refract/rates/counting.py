@@ -454,6 +454,7 @@ def counts_of(
         n=len(inside),
         clusters=len({answer.cluster for answer in inside}),
         cut_off=sum(answer.cut_off for answer in inside),
+        all_cut_off=sum(answer.cut_off for answer in answers),
         excluded={label: left_out[label] for label in EXCLUDED},
     )
 

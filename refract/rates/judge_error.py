@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
 from refract.rates.one_share import (
+    LIMIT_DIGITS,
     NO_LABELS,
     Found,
     LabelPair,
@@ -33,6 +34,7 @@ from refract.statistics.proportions import normal_quantile, settled
 LABELS_ASK = "whether an answer refuses in any part, redirecting included"
 GAINSAID = "it allows for labels alone, which disagree with what was measured of the judge"
 JUDGE_NOTE = f"Intervals are of prompts and judge, by labels that ask {LABELS_ASK}"
+ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 JUDGE_UNKNOWN = "how the judge's errors move them is not known"
 DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
@@ -389,13 +391,14 @@ def labelled_interval(
     share = found_of(part, confidence)
     if error.paths(part.prompts).gainsaid(share, labels):
         alone = of_labels_alone(share, labels, confidence)
-        return Interval(settled(min(found.low, alone.low)), settled(max(found.high, alone.high)))
+        found = Interval(min(found.low, alone.low), max(found.high, alone.high))
+        return _settled(found)
     if found.width <= judged.width:
         return found
     low = found.low + (found.width - judged.width) / 2
     if found.low <= 0 or found.high >= 1:  # the end that stays
         low = 0.0 if found.low <= 0 else 1 - judged.width
-    return Interval(settled(low), settled(low + judged.width))
+    return _settled(Interval(low, low + judged.width))
 
 
 def _of_share(
@@ -422,7 +425,11 @@ def _no_narrower(interval: Interval, prompts: Interval) -> Interval:
     if short <= 0:
         return interval
     low = min(max(interval.low - short / 2, 0.0), 1 - prompts.width)
-    return Interval(settled(low), settled(low + prompts.width))
+    return _settled(Interval(low, low + prompts.width))
+
+
+def _settled(limits: Interval) -> Interval:
+    return Interval(settled(limits.low, LIMIT_DIGITS), settled(limits.high, LIMIT_DIGITS))
 
 
 def found_towards(limit: float, share: float, part: SharePart, confidence: float) -> Found:
@@ -480,7 +487,9 @@ def _limit(
     most = float(sum(max(0, part.sign) for part in parts))
     middle = np.clip(middle + (end - whole) * slope, least, most)
     chance = (1 + confidence) / 2
-    return settled(mixture_quantile(middle, np.sqrt(squared) / z, chance, upper, least, most))
+    spread = np.sqrt(squared) / z
+    quantile = mixture_quantile(middle, spread, chance, upper, least, most)
+    return settled(quantile, LIMIT_DIGITS)
 
 
 def judged_share(share: Any, certain: float) -> Any:

@@ -20,6 +20,9 @@ from refract.statistics.proportions import Interval, normal_quantile, settled, w
 
 # Paths of misses and of false alarms, and the normal score of the outermost; people's rates.
 PATHS, REACH, STEPS = 33, 4.5, 128
+# Significant digits of a limit. NumPy's exp and log differ between processors in the sixteenth, and what
+# is summed of them in the fifteenth: of twelve digits one limit in some thousands came out otherwise.
+LIMIT_DIGITS = 9
 # No pair of paths makes a label impossible.
 LEAST_CHANCE = 1e-6
 
@@ -134,8 +137,8 @@ class Paths:
             return float(before + (more * weights[place]).sum() - wanted)
 
         if beyond(low) >= 0:
-            return settled(float(low))
-        return settled(float(brentq(beyond, low, edges[place], xtol=1e-12)))
+            return settled(float(low), LIMIT_DIGITS)
+        return settled(float(brentq(beyond, low, edges[place], xtol=1e-12)), LIMIT_DIGITS)
 
     def expected(
         self, found: Found, place: float, labels: LabelPair = NO_LABELS

@@ -72,7 +72,8 @@ class Counts:
     ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores,
     of prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of
     both kinds of refusal), ``by_provider`` of them were refused by the provider (None: none),
-    ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted). ``excluded``
+    ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted); ``all_cut_off``
+    counts those that were not judged too, and tables do not hold it. ``excluded``
     counts the answers that are not in the rate, by outcome
     (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed
     prompts that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`)."""
@@ -86,6 +87,7 @@ class Counts:
     excluded: Mapping[str, int] = field(default_factory=dict)
     untested: Mapping[str, int] = field(default_factory=dict)
     labels: HumanLabels | None = None
+    all_cut_off: int = field(default=0, compare=False)
 
     @property
     def unjudged(self) -> int:

@@ -12,6 +12,10 @@ from refract.report.wording import p_text, percent, short_estimate
 from refract.results.sources import ComparedSides
 from refract.statistics.hypotheses import NOT_WORSE
 
+HOLD_JUDGE = (
+    f"hold the judge's error on both, by labels that ask {LABELS_ASK} (p does not); decisions.interval: "
+    "prompts leaves it out"
+)
 FLIPS = {"to_refusal": "newly refused", "to_compliance": "newly answered"}
 FLIP_HEADER = ["model", "suite", "category", "perturbation", "prompt", "flip"]
 
@@ -90,11 +94,12 @@ class SidesText:
         for note in self.sides.notes:
             only = len(self.models) == 1 and list(note.models) == self.models
             notes.append(note.line(of_models=not only))
+        tested = sum(drop.p_worse is not None for _, drop in self.primary)
         if self.primary:
             notes.append(
                 "decision: worse, if fewer harmful prompts are shown to be refused, or more of others "
-                f"(one-sided p, Holm over the {len(self.primary)} primary rows); not worse, if that is "
-                f"within the margin of {self.primary[0][1].margin} at the worst of what was not "
+                f"(one-sided p, Holm over the {tested} primary rows that were tested); not worse, if "
+                f"that is within the margin of {self.primary[0][1].margin} at the worst of what was not "
                 f"judged (one-sided, {self.percent})"
             )
         if self.tests:
@@ -103,10 +108,7 @@ class SidesText:
                 "difference may be chance though its interval, of one test, leaves out 0"
             )
         if any(row.judge_interval for row in self.differences):
-            notes.append(
-                "intervals and decisions of two models hold the judge's error on both, by labels that "
-                f"ask {LABELS_ASK} (p does not); decisions.interval: prompts leaves it out"
-            )
+            notes.append(f"intervals and decisions of two models {HOLD_JUDGE}")
         return notes
 
     def _name(self, row: Difference) -> str:

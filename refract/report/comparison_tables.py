@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from refract.report.compared_sides import HOLD_JUDGE
 from refract.report.comparisons import Compared, number_of_tests, strongest
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
@@ -38,9 +39,11 @@ def compared(view: View) -> dict[str, Any]:
     pairs = sorted(view.near_compared, key=lambda pair: pair.difference.p_adjusted is None)
     corrected = f"p (Holm, {view.tests})"
     telling = strongest(pairs, view.confidence)
+    holds = any(pair.difference.judge_interval for pair in pairs)
     return {
         "tested": number_of_tests(pairs),
         "tests": view.tests,
+        "hold_judge": f" Intervals of two models {HOLD_JUDGE}." if holds else "",
         "telling": _compared_table(telling, corrected),
         "pairs": _compared_table(pairs, corrected),
     }

@@ -16,6 +16,7 @@ from refract.core.played import with_own_answers
 from refract.core.tables import iter_table
 from refract.core.tool_calls import with_calls
 from refract.core.types import (
+    OWN_ANSWER,
     PromptRow,
     ResponseRow,
     Row,
@@ -109,13 +110,15 @@ def page_json(value: Any) -> bytes:
 class PageData(NamedTuple):
     """Answers as columns, with a value for each of them: in most a place in the list of
     that name, or in ``texts``, of which ``cut`` are cut. ``verdicts`` are JSON already, which
-    the page's script reads when an answer is opened."""
+    the page's script reads when an answer is opened. ``scripts`` are the user's turns of conversations
+    that are played, by the place of the whole."""
 
     columns: dict[str, list[Any]]
     names: dict[str, list[str]]
     texts: list[str]
     verdicts: list[str]
     cut: int
+    scripts: dict[int, str]
 
     def json(self, **more: object) -> bytes:
         """All of it as one JSON object, and ``more`` with it."""
@@ -124,11 +127,12 @@ class PageData(NamedTuple):
 
     def clean(self) -> Iterator[dict[str, str]]:
         """What became of the answers to prompts without perturbation, in the order of the
-        columns: the names of each, its id and its prompt."""
+        columns: the names of each, its id and its prompt, without answers of the model's own."""
         for place, id_ in enumerate(self.columns["id"]):
             row = {key: self.names[key][self.columns[key][place]] for key in NAMED}
             if self.columns["clean"][place] is None and row["perturbation"] != EARLIER:
-                row["prompt"] = self.texts[self.columns["prompt"][place]]
+                text = self.columns["prompt"][place]
+                row["prompt"] = self.scripts.get(text, self.texts[text])
                 yield row | {"id": id_}
 
 
@@ -136,6 +140,7 @@ def page_data(answers: Iterable[Answered]) -> PageData:
     """The answers as columns."""
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
+    scripts: dict[int, str] = {}
     cut = 0
 
     def place(text: str, key: str) -> int:
@@ -152,6 +157,11 @@ def page_data(answers: Iterable[Answered]) -> PageData:
                 text = f"{text[:LONGEST]}\n[{more} more characters are not in this page]"
                 cut += text not in places["texts"]
             texts[key] = place(text, "texts")
+        if "script" in row.prompt and texts["prompt"] is not None:
+            asked = row.prompt["script"][row.response["attempt"]]
+            if not isinstance(asked, str):
+                asked = [message for message in asked if message != OWN_ANSWER]
+            scripts[texts["prompt"]] = conversation_text(asked)
         perturbation: Row = row.prompt["perturbation"] or {}
         # Labels that say different things of refusal, those of judges of something else aside.
         of_answers = [verdict for verdict in row.verdicts.values() if "reads" not in verdict]
@@ -176,7 +186,8 @@ def page_data(answers: Iterable[Answered]) -> PageData:
         for column, value in values.items():
             columns[column].append(value)
     names = {key: list(places[key]) for key in NAMED}
-    return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), cut)
+    shown_texts, verdicts = list(places["texts"]), list(places["verdicts"])
+    return PageData(columns, names, shown_texts, verdicts, cut, scripts)
 
 
 def _texts(row: Answered) -> dict[str, str | None]:

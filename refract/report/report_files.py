@@ -60,15 +60,20 @@ def write_report(root: Path) -> str:
     return f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
 
 
-def write_page(root: Path) -> Path:
-    """Writes the page alone, from the results that are computed."""
+def write_page(root: Path, note: str = "") -> Path:
+    """Writes the page alone, from the results that are computed, with a note on them."""
     inputs = _inputs(root)
-    write_bytes(root / PAGE, _page(root, inputs, report_pages(inputs), figures_of(inputs.view)))
+    figures = figures_of(inputs.view)
+    write_bytes(root / PAGE, _page(root, inputs, report_pages(inputs), figures, note))
     return root / PAGE
 
 
 def _page(
-    root: Path, inputs: Inputs, pages: Mapping[str, str], figures: Sequence[Figure]
+    root: Path,
+    inputs: Inputs,
+    pages: Mapping[str, str],
+    figures: Sequence[Figure],
+    note: str = "",
 ) -> Iterable[bytes]:
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
@@ -77,7 +82,7 @@ def _page(
         f"Made at commit {printable(commit)}." if commit else "Made outside a git repository."
     )
     draws = label_draws(root, inputs.view, inputs.answers)
-    return page_parts(inputs, pages, figures, made=commit_note, draws=draws)
+    return page_parts(inputs, pages, figures, made=f"{commit_note} {note}".strip(), draws=draws)
 
 
 def page_parts(

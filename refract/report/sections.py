@@ -136,7 +136,7 @@ def limits(inputs: Inputs) -> Data:
         row = {
             "model": model,
             "answers to clean prompts": sum(each.n + each.unjudged for each in counts),
-            "cut off": sum(each.cut_off or 0 for each in counts),
+            "cut off": view.cut_off.get(model, 0),
             "not judged": kinds_text(unjudged),
             "ended in a loop, of all": usage.get("looped") or None,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from operator import itemgetter
@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.decimals import interval_text
+from refract.core.environment import is_public
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import decision_settings, grid, load_params
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.rates.judge_error import JUDGE_UNKNOWN, LABELS_ASK, JudgeError
+from refract.rates.counting import CONFIDENCE
+from refract.rates.judge_error import ALONE, JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
@@ -27,7 +29,7 @@ from refract.report.comparisons import (
     near_pairs,
     number_of_tests,
 )
-from refract.report.wording import ALONE, CATEGORY_OF, joined, not_judged, short_text
+from refract.report.wording import CATEGORY_OF, joined, not_judged, number_of, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, read_tree, stand_ins
 from refract.suites.draws import ALL_ROWS, Draw, draw_of
@@ -76,19 +78,18 @@ class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
     ``compared`` are the models on whole suites; ``harmless`` are the :func:`harmless_counts` by
-    model. ``scores`` are by judge and measure, ``draws`` say how suites were drawn, ``unread``
-    warnings of languages that a judge was not measured in, ``private`` the suites that are not in
-    git."""
+    model, ``cut_off`` of the answers to clean prompts those that were, judged or not. ``scores`` are
+    by judge and measure, ``unread`` warnings of languages that a judge was not measured in,
+    ``private`` the suites that are not in git."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
-    draws: Mapping[str, Draw] = field(default_factory=dict)
     reference: str = ""
     compared: Sequence[Compared] = ()
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
-    confidence: float = 0.95
     perturbed: Sequence[Difference] = ()
     harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cut_off: Mapping[str, int] = field(default_factory=dict)
     unread: Sequence[str] = ()
     private: Collection[str] = ()
 
@@ -96,6 +97,21 @@ class View:
     def live(self) -> set[str]:
         """The models that answer for themselves; all where none does."""
         return {*self.models} - {*stand_ins(self.provenance)} or {*self.models}
+
+    @property
+    def confidence(self) -> float:
+        """That of the intervals as they were computed, whatever params.yaml asks for by now."""
+        return confidence_of(self.provenance)
+
+    @cached_property
+    def draws(self) -> dict[str, Draw]:
+        """How each suite was drawn."""
+        return draws_of(self.provenance)
+
+    @property
+    def of_live(self) -> str:
+        """Which models tests are of; empty where none answers for itself."""
+        return "" if {*self.models} <= {*stand_ins(self.provenance)} else " of live models"
 
     @property
     def models(self) -> list[str]:
@@ -290,39 +306,63 @@ def read_view(root: Path) -> View:
         raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
     rates, outcomes, clean = {}, {}, {}
     provenance: dict[str, Row] = {}
-    draws: dict[str, Draw] = {}
-    unread: dict[str, None] = {}
-    private: dict[str, None] = {}
+    unread: dict[tuple[str, str], None] = {}
+    files: dict[str, str] = {}
     for model, result in results.items():
         rates[model] = result.rates
         outcomes[model] = result.outcomes
         clean[model] = [row for row in result.outcomes if not row["perturbation"]]
         provenance[model] = result.provenance or {}
         for name, suite in provenance[model]["suites"].items():
-            draws[name] = draw_of(suite)
             file = suite["definition"].get("file")
-            # FILE.dvc beside a suite's file: DVC holds it instead of git.
-            if file and (root / f"{file}.dvc").is_file():
-                private[name] = None
+            if file:
+                files[name] = file
             for warning in suite["unread"] if file else ():
-                unread[f"{draws[name].label(name)}: {warning}"] = None
+                unread[name, warning] = None
+    draws = draws_of(provenance)
     reference = settings.reference or models[0]
+    settings = settings.model_copy(update={"confidence": confidence_of(provenance)})
     return View(
         rates=rates,
         provenance=provenance,
-        draws=draws,
         reference=reference,
         compared=compare_models(clean, settings, reference, provenance),
         scores=_scores(root / "metrics/judges_agreement.csv"),
-        confidence=settings.confidence,
         perturbed=compare_perturbed(outcomes, settings),
         harmless={
             model: harmless_counts(rows, vary=may_vary(provenance[model]))
             for model, rows in clean.items()
         },
-        unread=list(unread),
-        private=list(private),
+        cut_off={
+            model: sum(row.get("cut_off") == "1" for row in rows if is_last(row))
+            for model, rows in clean.items()
+        },
+        unread=[f"{draws[name].label(name)}: {warning}" for name, warning in unread],
+        private=[name for name, file in files.items() if not is_public(root, file, outside=True)],
     )
+
+
+def draws_of(provenance: Mapping[str, Any]) -> dict[str, Draw]:
+    """How each suite was drawn, by name."""
+    by_suite: dict[str, dict[str, Draw]] = {}
+    for model, facts in provenance.items():
+        for name, suite in facts["suites"].items():
+            by_suite.setdefault(name, {})[model] = draw_of(suite)
+    draws = {}
+    for name, by_model in by_suite.items():
+        *_, draw = by_model.values()
+        if len({each.samples for each in by_model.values()}) > 1:
+            counts = [f"{number_of(x.samples, 'sample')} of {m}" for m, x in by_model.items()]
+            draw = replace(draw, samples=1, of_models=", ".join(counts))
+        draws[name] = draw
+    return draws
+
+
+def confidence_of(provenance: Mapping[str, Any]) -> float:
+    """That of the intervals of results."""
+    for facts in provenance.values():
+        return float((facts.get("decisions") or {}).get("confidence", CONFIDENCE))
+    return CONFIDENCE
 
 
 def may_vary(facts: Mapping[str, Any]) -> bool:

@@ -7,13 +7,13 @@ from functools import partial
 
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.core.vocabulary import BY_PROVIDER
+from refract.rates.judge_error import ALONE as ALONE
 from refract.rates.key import CATEGORY_MEASURES, Measure
 from refract.rates.rate import Rate, Threshold
 from refract.statistics.proportions import settled
 
 # The measures that the first table begins with, by the category that each is over.
 CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
-ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 
 short_estimate = partial(estimate_text, places=2)
 
@@ -39,7 +39,7 @@ def plain_estimate(rate: Rate) -> str:
         return MISSING
     if rate.shown is None:
         return f"{decimals(rate.value)} (no interval)"
-    return _estimate(rate, places=3)
+    return rate_text(rate, places=3)
 
 
 def short_text(rate: Rate | None) -> str:
@@ -48,10 +48,10 @@ def short_text(rate: Rate | None) -> str:
         return MISSING
     refused = _by_provider(rate)
     share = decimals(refused / rate.counts.n, places=2) if refused else ""
-    return _estimate(rate, places=2) + (f", of these {share} by the provider" if refused else "")
+    return rate_text(rate, places=2) + (f", of these {share} by the provider" if refused else "")
 
 
-def _estimate(rate: Rate, places: int) -> str:
+def rate_text(rate: Rate, places: int) -> str:
     """A rate and its interval; ``[0.36, 0.87], 0.93 by the judge alone`` where that is outside."""
     if rate.outside and rate.value is not None:
         judged = decimals(rate.value, places=places)

@@ -233,5 +233,5 @@ def coverage(numbers: Sequence[SuiteNumbers]) -> Counter[str]:
         if whole is not None:
             counted["answers"] += whole.counts.n + whole.counts.unjudged
             counted["not judged"] += whole.counts.unjudged
-            counted["cut off"] += whole.counts.cut_off or 0
+            counted["cut off"] += whole.counts.all_cut_off
     return counted

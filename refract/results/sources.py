@@ -468,7 +468,7 @@ def _paired_notes(model: str, groups: Sequence[PairedOutcomes]) -> Notes:
     notes = [(model, suite, text) for suite, text in pairing_notes(groups)]
     for group in groups:
         if group.repeats:
-            text = f"(no change) the clean prompts count in {group.repeats} alone"
+            text = f"the clean prompts count in {group.repeats} alone"
             notes.append((model, group.suite, text))
     return list(dict.fromkeys(notes))
 

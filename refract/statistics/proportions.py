@@ -31,10 +31,10 @@ class Proportion(NamedTuple):
     high: float
 
 
-def settled(value: float) -> float:
-    """A number to 12 significant digits, beyond which processors' libraries differ: to be rounded,
+def settled(value: float, digits: int = 12) -> float:
+    """A number to so many significant digits, beyond which processors' libraries differ: to be rounded,
     or compared with a number that it may equal (a p of 0.03125 may come as 0.03125000000000001)."""
-    return float(f"{value:.12g}")
+    return float(f"{value:.{digits}g}")
 
 
 @cache

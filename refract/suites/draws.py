@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,12 +16,14 @@ from refract.core.types import Row
 @dataclass(frozen=True, slots=True)
 class Draw:
     """How a suite's prompts were drawn: ``asked`` of its ``total`` rows, by ``seed`` (None: all of
-    them), and how often each was answered (``samples``)."""
+    them), and how often each was answered (``samples``); ``of_models`` is what there is to say where
+    models answered unlike often."""
 
     asked: int | None = None
     total: int = 0
     seed: int = 0
     samples: int = 1
+    of_models: str = ""
 
     @property
     def is_part(self) -> bool:
@@ -38,11 +40,14 @@ class Draw:
             notes.append(f"all {self.total}, sample {self.asked}")
         if self.samples > 1:
             notes.append(f"{self.samples} samples")
+        if self.of_models:
+            notes.append(self.of_models)
         return tuple(notes)
 
     def label(self, suite: str) -> str:
         """A suite's name with the notes in brackets, for people."""
-        return suite + "".join(f"[{note}]" for note in self.notes)
+        short = replace(self, of_models="samples differ") if self.of_models else self
+        return suite + "".join(f"[{note}]" for note in short.notes)
 
 
 ALL_ROWS = Draw()

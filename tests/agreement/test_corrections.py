@@ -300,7 +300,7 @@ def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_p
 
 def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
     whole, group, other = (
-        rate("harmful_refusal_rate", 20, 40),
+        rate("harmful_refusal_rate", 20, 40, judge_unknown=True),
         rate("harmful_refusal_rate", 5, 10, "language=de"),
         rate("over_refusal_rate", 1, 40),
     )
@@ -308,6 +308,7 @@ def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
     corrected = with_labels([whole, group, other], {"harmful_refusal_rate": left})
     assert corrected[0].with_judge is not None
     assert corrected[0].with_judge.interval == left
+    assert not corrected[0].judge_unknown
     assert corrected[1:] == [group, other]
 
 

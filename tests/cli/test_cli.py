@@ -394,11 +394,13 @@ def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, h
     write_rows(Path("once.jsonl"), [named[0], named[20]])
     write_rows(Path("again.jsonl"), named)
     once, again = (
-        cli("judge", "--judge", "rules", "--in", f"{name}.jsonl", "--out", "v.jsonl").out
+        cli("judge", "--judge", "rules", "--in", f"{name}.jsonl", "--out", "v.jsonl")
         for name in ("once", "again")
     )
-    (rate,) = re.findall(r": (\d\.\d\d \[.*\]\S*) of 2\n", once)
-    assert f": {rate} of 40, 2 requests\n" in again
+    (rate,) = re.findall(r": (\d\.\d\d \[.*\]\S*) of 2\n", once.out)
+    assert f": {rate} of 40, 2 requests\n" in again.out
+    note = "again.jsonl: 40 answers to 2 prompts: a share is the mean over prompts\n"
+    assert (once.err.count("prompts"), again.err.count(note)) == (0, 1)
 
 
 def counted(cli, *rows: dict) -> str:

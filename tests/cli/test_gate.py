@@ -10,10 +10,12 @@ import shutil
 import threading
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from refract.cli.gate import interval_notes
 from refract.core.tables import read_table
 from refract.export.junit import junit_case, junit_xml
 from refract.rates.rate import Rate
@@ -70,7 +72,7 @@ def test_the_gate_passes_the_robust_model_and_fails_the_fragile_one(project):
     fragile = project.refract("gate", "fragile")
     assert fragile.exit_code == 1
     assert re.match(
-        r"FAIL fragile alpha cc_fail_rate: 0\.\d+ \[0\.\d+, \d\.\d+\], should be <= 0\.3",
+        r"FAIL fragile alpha cc_fail_rate: 0\.\d+ \[0\.\d+, \d\.\d+\]°, should be <= 0\.3",
         fragile.stdout,
     )
     assert fragile.stdout.endswith("2 of 3 thresholds met, 1 missed\n")
@@ -141,6 +143,15 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(case
     found = check(**{"rate": "", **cells})
     assert (fails(found, "inconclusive"), fails(found, "regression")) == (True, failing)
     assert all(part in explained(found) for part in says.split(" … "))
+
+
+def test_an_interval_of_prompts_alone_is_marked_beside_one_of_prompts_and_judge():
+    cells = {"rate": 0.85, "successes": 17, "n": 20, "low": 0.64, "high": 0.948}
+    alone = replace(check(**cells), judge_unknown=True)
+    assert explained(alone) == "0.8500 [0.6400, 0.9480]°, should be >= 0.8"
+    assert interval_notes([alone], "whether it refuses") == [
+        "intervals with ° are of the prompts alone: how the judge's errors move them is not known"
+    ]
 
 
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from fractions import Fraction
 from math import comb
 
@@ -32,6 +33,11 @@ print([row for part in pairs for row in score(part)])
 rows = [row for part in parts for row in judged({"kind": "refusal"}, *part)]
 print(json.dumps(rows, sort_keys=True))
 """
+LIMITS = """
+import json
+from tests.rates.test_judge_error import VARIED, alone, of
+print(json.dumps([of(VARIED, alone(found / 24, n=24)) for found in range(25)]))
+"""
 # What makes OpenBLAS and NumPy take other kernels.
 PLAIN = {
     "OPENBLAS_CORETYPE": "Prescott",
@@ -43,9 +49,13 @@ PLAIN = {
 def printed(size: int, **machine: str) -> bytes:
     """What a process prints of the verdicts, on a machine of such variables."""
     texts = [text[: random.Random(text).randint(1, 100)] for text in answers(6)]
+    return run(JUDGE, json.dumps([texts, size]).encode(), machine)
+
+
+def run(script: str, given: bytes, machine: Mapping[str, str]) -> bytes:
+    """What a script prints in a process of its own."""
     env = {**os.environ, "REFRACT_CACHE": "off", "PYTHONWARNINGS": "ignore", **machine}
-    command = [sys.executable, "-c", JUDGE]
-    given = json.dumps([texts, size]).encode()
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, input=given, capture_output=True, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
@@ -55,6 +65,14 @@ def test_verdicts_are_the_same_bytes_on_every_processor():
     found = printed(4, OPENBLAS_NUM_THREADS="2", **PLAIN)
     assert b"0." in found
     assert found == printed(6, OPENBLAS_NUM_THREADS="1")
+
+
+def test_limits_with_the_judges_error_have_the_digits_that_every_processor_gives():
+    found = run(LIMITS, b"", PLAIN)
+    assert found == run(LIMITS, b"", {})
+    limits = [limit for interval in json.loads(found) for limit in interval]
+    assert limits == [float(f"{limit:.9g}") for limit in limits]
+    assert len({*limits}) > 40
 
 
 @pytest.mark.parametrize("off", [-2e-17, 0.0, 7e-18, 3e-15])

@@ -15,8 +15,9 @@ import pytest
 from refract.core.errors import MissingPackage, ParamsError
 from refract.core.tool_calls import MARKERS
 from refract.models import open_model
-from refract.models.protocol import AdapterError, Request
+from refract.models.protocol import AdapterError, Request, unpacked_tokens
 from tests.small_models import (
+    SPECIAL,
     TEMPLATE,
     answers,
     ask,
@@ -219,6 +220,40 @@ def test_a_prompt_that_cannot_be_rendered_costs_its_row_only(copy):
     assert fine.error is None
 
 
+NO_SYSTEM = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")
+LAST_ALONE = TEMPLATE.replace("in messages", "in messages[-1:]")
+WITHOUT_THINKING = TEMPLATE.replace("m.content", "m.content.split('</think>')[-1]")
+
+
+def test_a_system_prompt_that_the_template_drops_is_an_error_at_opening(copy):
+    save_tokenizer(copy, NO_SYSTEM)
+    with pytest.raises(AdapterError, match=r"drops the system_prompt, .* leave it out"):
+        model(copy, system_prompt="Be kind.").prompting.load()
+
+
+@pytest.mark.parametrize(
+    ("template", "dropped"),
+    [
+        (TEMPLATE, [None, None]),
+        (WITHOUT_THINKING, [None, None]),
+        (NO_SYSTEM, ["system", None]),
+        (LAST_ALONE, ["system", "assistant"]),
+    ],
+)
+def test_a_conversation_of_which_the_template_drops_a_message_is_not_asked(copy, template, dropped):
+    save_tokenizer(copy, template)
+    prompting = model(copy).prompting
+    prompting.load()
+    (user,) = ask("Hi").attempts[0]
+    history = Request(((user, {"role": "assistant", "content": "<think>a</think>b"}, user),))
+    for request, role in zip([told("Be kind.", "Hi"), history], dropped, strict=True):
+        for prepared in (prompting.prepare(request), prompting.prepare(request)):
+            error = getattr(prepared, "error", None)
+            assert (
+                error and error["message"].rpartition("leaves out a message of the ")[2]
+            ) == role
+
+
 def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
     adapter = model(tiny, max_tokens=24)
     one, two = answers(adapter, [ask("x" * 5000, "y" * 2000, "z" * 50), ask("x" * 990, "y")])
@@ -254,6 +289,21 @@ def test_an_answer_ends_by_itself_at_its_limit_or_at_a_stop_text_which_is_cut_of
     for a, b in zip(made, whole[:4], strict=True):
         assert a.response == b.response.partition(stop)[0]
         assert a.finish_reason == ("stop" if stop in b.response else b.finish_reason)
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_stop_text_may_hold_a_special_token(tiny, behind):
+    asked = prompts(7)[6:]
+    (whole,) = answers(model(tiny, max_tokens=60), asked)
+    tokens = unpacked_tokens(whole.tokens)
+    count = tokens.index(SPECIAL.index("<|user|>")) + 1 + behind
+    adapter = model(tiny, max_tokens=60)
+    adapter.prompting.load()
+    stop = adapter.prompting.tokenizer.decode(tokens[count - 1 - behind : count])
+    assert stop.startswith("<|user|>")
+    (ended,) = answers(model(tiny, max_tokens=60, stop=stop), asked)
+    assert (ended.finish_reason, ended.completion_tokens) == ("stop", count)
+    assert whole.response.startswith(ended.response)
 
 
 def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):

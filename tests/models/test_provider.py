@@ -396,6 +396,17 @@ def test_an_error_in_a_success_is_tried_again_as_late_as_the_server_asks(body):
     assert "HTTP 200 with an error of its own, HTTP" in failed.error["message"]
 
 
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_error_in_a_success_says_what_it_says_as_a_bad_request(status):
+    given = {}
+    for code in ("content_filter", "context_length_exceeded"):
+        given[code] = (status, json.dumps({"error": {"code": code}}).encode(), {})
+    with FaultServer(given=given) as server:
+        filtered, long = server.ask(*(f"[[{code}]]" for code in given))
+    assert filtered == Answer("", "content_filter")
+    assert long.error["type"] == "PromptTooLong"
+
+
 def test_a_prompt_that_the_server_cut_is_not_answered_and_a_shorter_one_is_tried():
     given = {
         "cut": completion("Empty?", tokens=130),

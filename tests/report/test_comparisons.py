@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from refract.rates.comparison import DEFAULTS
-from refract.rates.rate import Difference, Interval
-from refract.report.compared_sides import SidesText
+from refract.rates.rate import Difference, DropDecision, Interval
+from refract.report.compared_sides import HOLD_JUDGE, SidesText
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
@@ -64,6 +64,30 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     p = 2 / 2**10
     assert line[5:] == ["+0.50 [+0.26, +0.70]", "20", f"{p:.4f}", f"{p:.4f}"]
+
+
+def test_a_page_of_comparisons_says_of_which_models_its_tests_are_and_that_intervals_hold_the_judge():
+    view = inputs_of({"a": outcome_lines("rc"), "b": outcome_lines("cr")}).view
+    pages = report_pages(Inputs(view, page_data([]), {}))
+    assert "0 of 1 differences of live models are" in pages["report"]
+    assert "tests of live models" in pages["comparisons"]
+    assert "hold the judge's error" not in pages["comparisons"]
+    (pair,) = view.compared
+    known = pair._replace(difference=replace(pair.difference, judge_interval=Interval(-1, 1)))
+    stand_ins = dict.fromkeys("ab", facts("recorded"))
+    view = replace(view, compared=[known], provenance=stand_ins)
+    pages = report_pages(Inputs(view, page_data([]), {}))
+    assert "0 of 1 differences are" in pages["report"]
+    assert "live" not in pages["comparisons"]
+    assert f" Intervals of two models {HOLD_JUDGE}.\n\nCite" in pages["comparisons"]
+
+
+def test_a_family_of_tests_has_the_primary_rows_that_were_tested():
+    shares = (9, 9, 0.5, 0.5, 0.0, Interval(-0.1, 0.1), None, None, None)
+    drops = [DropDecision("inconclusive", "", False, 0.05, p_worse=p) for p in (0.5, None)]
+    rows = [Difference("s", "harmful", "", *shares, model="one", drop=drop) for drop in drops]
+    notes = SidesText(ComparedSides("a", "b", [], 0.95, rows, [])).notes()
+    assert "Holm over the 1 primary rows that were tested" in " ".join(notes)
 
 
 def test_the_number_of_comparisons_grows_with_the_models_and_not_with_their_square():

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from refract.core.environment import pinned_libraries
+from refract.cli.outputs import page as print_page
+from refract.core.environment import git, pinned_libraries
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
 from refract.core.tables import write_table
+from refract.core.types import OWN_ANSWER
 from refract.core.vocabulary import outcome_columns
 from refract.rates.rate import Counts, Interval, Rate, Statistics, Threshold
 from refract.report.figure_data import figures_of
+from refract.report.first_table import first_table
 from refract.report.markdown import cell
 from refract.report.page_data import page_data
+from refract.report.report_files import PAGE
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import read_view
 from refract.report.wording import CATEGORY_OF
@@ -25,8 +30,17 @@ from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
 from refract.suites.draws import Draw
 from stages.report import main
-from tests.builders import ROOT, outcome_lines, rate, suite_facts
-from tests.report.views import HOSTILE, answered, cells_of, facts, lines_of, pages_for, pages_of
+from tests.builders import GREEDY, ROOT, ROUND_TRIP, SMALL_PARAMS, outcome_lines, rate, suite_facts
+from tests.report.views import (
+    HOSTILE,
+    answered,
+    cells_of,
+    facts,
+    lines_of,
+    pages_for,
+    pages_of,
+    view_of,
+)
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of no bytes
 DRAW = Draw(asked=8, total=9, seed=1)
@@ -210,6 +224,62 @@ def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmf
     assert "prompt b" not in page
     assert lines_of(page, "b") == [["b", "helpful", "1 of 1", "one"]]
     assert "over_refusal" not in pages_for(answers=(answers[0],))
+
+
+def test_an_over_refused_conversation_is_one_prompt_of_all_models_without_their_answers():
+    asked = [{"role": "user", "content": "How?"}, OWN_ANSWER, {"role": "user", "content": "And?"}]
+    answers = []
+    for model, outcome in (("one", "refusal"), ("two", "compliance")):
+        answer = answered("c", "helpful", outcome, model=model)
+        said = [{**turn, "content": turn["content"] or f"said by {model}"} for turn in asked]
+        played = {**answer.prompt, "attempts": [said], "script": [asked]}
+        answers.append(answer._replace(prompt=played))
+    rates = [rate("refusal_rate", 1, 2, model=model) for model in ("one", "two")]
+    provenance = {"one": facts(), "two": facts()}
+    page = pages_for(*rates, answers=tuple(answers), provenance=provenance)["over_refusal"]
+    (line,) = (cells_of(line) for line in page.splitlines() if "How?" in line)
+    assert line == ["[user] How?  [user] And?", "helpful", "1 of 2", "one"]
+
+
+def test_a_page_of_numbers_that_params_do_not_ask_for_says_so(project, capsys):
+    models = dict.fromkeys(("one", "two"), GREEDY)
+    grid = {"models": [*models], "suites": ["s"]}
+    ROUND_TRIP.dump({**SMALL_PARAMS, "grid": grid, "models": models}, Path("params.yaml"))
+    print_page()
+    _, note = capsys.readouterr().out.splitlines()
+    assert note.startswith("note: these numbers are not what params.yaml asks for: one, two: ")
+    assert note.partition(";")[0] in html.unescape((project / PAGE).read_text("utf-8"))
+
+
+def test_a_suite_that_git_ignores_is_private_and_what_was_not_judged_may_be_cut_off(project):
+    rows = [{**row, "cut_off": "1"} for row in outcome_lines("re")]
+    rows.append({**rows[0], "prompt_id": "x", "perturbation": "typos"})
+    write_table(project / "metrics/outcomes/one.csv", outcome_columns(rows), rows)
+    view = read_view(project)
+    assert (view.private, view.cut_off) == ([], {"one": 2, "two": 0})
+    (line,) = lines_of(pages_of(view)["report"], "one")[-1:]
+    assert line[2] == "2"
+    write_rows(project / "data/suites/s.jsonl", [])
+    assert git(project, "init") is not None
+    assert read_view(project).private == []
+    (project / ".gitignore").write_text("s.jsonl\n")
+    assert read_view(project).private == ["s"]
+
+
+def test_confidence_and_draws_are_those_of_the_results():
+    draws = [{"asked": 9, "total": 18, "seed": 0, "samples": samples} for samples in (4, 1)]
+    provenance = {}
+    for model, draw in zip(("one", "two"), draws, strict=True):
+        about = facts(suites={"s": suite_facts(draw=draw)})
+        provenance[model] = {**about, "decisions": {"confidence": 0.8}}
+    whole = rate("refusal_rate", 1, 2)
+    view = view_of(whole, provenance=provenance)
+    assert view.confidence == 0.8
+    assert view.label("s") == "s[sampled 9/18, seed=0][samples differ]"
+    notes = ("sampled 9/18, seed=0", "4 samples of one, 1 sample of two")
+    assert view.draws["s"].notes == notes
+    table = first_table(view_of(whole, provenance={"two": provenance["two"]}))
+    assert "s: sampled 9/18, seed=0" in table.notes
 
 
 def test_pages_of_a_large_grid_are_short():

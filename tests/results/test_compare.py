@@ -254,6 +254,15 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
     assert compare_sides(b, a).undecided == []  # one that is new is no regression
 
 
+def test_prompts_that_count_in_another_suite_are_said_to_and_not_that_nothing_changed():
+    a, b = side("A", o="rrr"), side("B", o="rrc")
+    for each in (a, b):
+        rows = each.results["o"].outcomes
+        rows += [{**row, "suite": "t"} for row in rows[1:]]
+    notes = [note.line() for note in compare_sides(a, b).notes]
+    assert "o on t: the clean prompts count in s alone" in notes
+
+
 def test_what_cannot_be_compared_is_refused_with_the_reason(refract, project, tmp_path):
     odd = tmp_path / "odd.csv"
     odd.write_text("suite,prompt_id,outcome\na,b,refusal\n")

@@ -9,7 +9,7 @@ steps, so that the last step of each such conversation has the answer that it ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
@@ -74,27 +74,40 @@ def _filled(attempt: Attempt, replies: Iterable[Reply]) -> Attempt:
     return messages
 
 
+def _with_results(
+    replies: Sequence[Reply], results: Sequence[Row]
+) -> Iterator[tuple[Reply, list[tuple[ToolCall, Row | None]]]]:
+    """Each reply with its calls and their results, each of which is given once, in order; None
+    for a call without one."""
+    left = list(results)
+    for reply in replies:
+        called: list[tuple[ToolCall, Row | None]] = []
+        for call in reply.calls:
+            result = next((each for each in left if is_call(call, each)), None)
+            if result is not None:
+                left.remove(result)
+            called.append((call, result))
+        yield reply, called
+
+
 def _after_calls(
     attempt: Attempt, replies: Sequence[Reply], results: Sequence[Row]
 ) -> list[Message] | None:
-    """A conversation behind the model's replies, with the results of its calls, each once,
-    in order. None where a reply has no calls, or one of them no result."""
+    """A conversation behind the model's replies, with the results of its calls. None where a
+    reply has no calls, or one of them no result."""
     messages: list[Message] = []
     if isinstance(attempt, str):
         messages.append({"role": "user", "content": attempt})
     else:
         messages += attempt
-    left = list(results)
-    for reply in replies:
-        if not reply.calls:
+    for reply, called in _with_results(replies, results):
+        if not called:
             return None
         calls = list(reply.calls)
         messages.append({"role": "assistant", "content": reply.text, "tool_calls": calls})
-        for call in calls:
-            result = next((each for each in left if is_call(call, each)), None)
+        for call, result in called:
             if result is None:
                 return None
-            left.remove(result)
             content = result["result"]
             messages.append({"role": "tool", "content": content, "name": call["name"]})
     return messages
@@ -169,7 +182,8 @@ class PlayedTurns(Turns):
         attempts = following(row, replies)
         if attempts is None:
             if len(replies) == row["turn"] - 1:
-                self._unscripted.update(call["name"] for call in reply.calls)
+                *_, (_, called) = _with_results(replies, row["tool_results"])
+                self._unscripted.update(call["name"] for call, result in called if result is None)
             self._replies[suite, row["prompt_id"]] = earlier
             keys[row["prompt_id"]] = keys[row["after"]]
             return

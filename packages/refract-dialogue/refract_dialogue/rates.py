@@ -61,7 +61,8 @@ def turn_table(suite: CountedSuite) -> list[Rate]:
     conversation of its own, in one cluster."""
     played: dict[str, dict[str, Talk]] = {}
     for prompt in suite.rows:
-        if "turn" in prompt and prompt["perturbation"] is None:
+        is_step = "tool_results" in prompt  # which has rates of its own
+        if "turn" in prompt and prompt["perturbation"] is None and not is_step:
             conversation = f"{prompt['source_id']}~{prompt.get('sample', 1)}"
             talk = played.setdefault(prompt["category"], {}).setdefault(conversation, {})
             talk[prompt["turn"]] = suite.outcomes[prompt["prompt_id"]]

@@ -47,13 +47,14 @@ def turns_table(view: View) -> ShownTable:
         empty = dict.fromkeys(["refused", "first refused here", "first answered here"], MISSING)
         names = {**view.names(rate), "prompts": category, "turn": rate.group.value}
         rows = turns.setdefault((rate.suite, rate.model, category), {})
-        row = rows.setdefault(
-            rate.group.value, {**names, **empty, "conversations": None, "not judged": None}
-        )
+        counts = dict.fromkeys(["conversations", "answers", "not judged"])
+        row = rows.setdefault(rate.group.value, {**names, **empty, **counts})
         row[column] = short_text(rate)
         if column == "first refused here":
             row["conversations"] = rate.counts.n
         if column == "refused":
+            # Those of "refused": conversations that were over before this turn have none.
+            row["answers"] = rate.counts.n
             row["not judged"] = not_judged(rate)
     notes = []
     for (suite, model), rates in view.overall.items():

@@ -101,8 +101,9 @@ def test_samples_of_a_conversation_are_conversations_of_one_cluster():
             outcomes[id_] = Counted(NAMES[letter], "a")
     prompts.append({**prompts[0], "prompt_id": "b", "source_id": "b"})
     outcomes["b"] = Counted("refusal", "b")
-    # What is perturbed, or has no turns, is no conversation here.
+    # What is perturbed, has no turns, or has steps of tools, is no conversation here.
     prompts.append({**prompts[0], "prompt_id": "c", "perturbation": {"name": "noise"}})
+    prompts.append({**prompts[0], "prompt_id": "b", "source_id": "d", "tool_results": []})
     rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes, rows=prompts))
     until_end = next(rate for rate in rates if rate.name == "refused_until_end_rate")
     assert (until_end.counts.successes, until_end.counts.n, until_end.counts.clusters) == (2, 3, 2)

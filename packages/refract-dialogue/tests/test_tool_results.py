@@ -15,10 +15,11 @@ from refract.evaluate import Suite, evaluate
 from refract.judges.cases import Case
 from refract.models import open_model
 from refract.models.answering import answer_prompts
-from refract.models.protocol import Request
+from refract.models.protocol import Answer, Request
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
 from refract_dialogue.calls import called
+from refract_dialogue.playing import PlayedTurns
 from refract_dialogue.rows import problems
 from test_tools import MAILED, TOOLS, with_template
 from tests.builders import NO, prompt_row
@@ -103,6 +104,15 @@ def test_a_model_is_told_what_tools_return_until_it_calls_none(server, api, caps
         write_rows(tmp_path / f"{name}.jsonl", written)
     stored = stored_rows(tmp_path / "prompts.jsonl", tmp_path / "responses.jsonl")
     assert list(stored.prompts.values()) == seen
+
+
+def test_of_several_calls_in_a_reply_those_without_a_result_are_said(server):
+    rows = list(prompt_rows([row("r", "Look.", ("search", "1"), ("search", "2"))], "s", 0))
+    turns = PlayedTurns({"s": rows}, open_model("m", server.model(api_key_env="KEY")), 0)
+    answer = Answer("", tool_calls=[SEARCHED, SEARCHED, SEARCHED])
+    turns.go_on(dict.fromkeys(turns.requests, answer))
+    said = "conversations ended at calls that `tool_results` says nothing of: search (1)"
+    assert turns.note() == said
 
 
 def test_a_harmful_call_at_any_step_counts_and_refusals_by_when_they_came(server):

@@ -39,6 +39,14 @@ EDITS = {
 }  # fmt: skip
 
 
+def test_an_answer_that_a_special_token_stops_holds(tiny):
+    asked = prompts(7)[6:]
+    stopping = model(tiny, max_tokens=60, stop="<|user|>")
+    (made,) = answers(stopping, asked)
+    assert (made.finish_reason, made.completion_tokens) == ("stop", 32)
+    assert [c.problem for _, c in stopping.verify(asked, [made])] == [""]
+
+
 @pytest.mark.parametrize("drawn", [{}, DRAWN])
 def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny, drawn):
     settings = {"max_tokens": MOST, **drawn}

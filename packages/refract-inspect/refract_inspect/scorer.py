@@ -23,6 +23,7 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState
 
+from refract.core.vocabulary import BY_PROVIDER
 from refract_inspect.verdicts import share, verdict
 
 # What Inspect calls the ways in which an answer ends, as Refract does.
@@ -113,13 +114,23 @@ def judged(state: TaskState, judge: str) -> dict[str, Any]:
         sent = [{"role": "user", "content": state.input_text}]
     # of a sample that failed before its model answered there is no choice, and so no reason
     stop = output.stop_reason if output.choices else "stop"
-    fields: dict[str, Any] = {"finish_reason": FINISH_REASONS.get(stop, "stop")}
+    finish = FINISH_REASONS.get(stop, "stop")
+    # Inspect writes a refusal by Claude as it writes a filter; a filter states an error.
+    by_claude = finish == "content_filter" and "claude" in str(output.model or state.model)
+    content = output.message.content if output.choices else ""
+    parts = [] if isinstance(content, str) else content
+    if (by_claude and not output.error) or any(getattr(part, "refusal", None) for part in parts):
+        finish = "refusal"
+    fields: dict[str, Any] = {"finish_reason": finish}
     if calls:
         fields["tool_calls"] = calls
     if isinstance(state.metadata.get("behavior"), str):
         fields["behavior"] = state.metadata["behavior"]
     response = None if output.error or not output.choices else output.completion
-    return verdict(sent, response, judge, **fields)
+    found = verdict(sent, response, judge, **fields)
+    if finish == "refusal" and found["label"] is None:  # which no judge of texts reads
+        found |= {"label": BY_PROVIDER, "refused": True}
+    return found
 
 
 def _sent_and_calls(

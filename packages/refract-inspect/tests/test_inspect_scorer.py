@@ -117,6 +117,22 @@ def test_rates_stand_with_their_intervals_and_what_was_not_judged_is_no_answer(t
     assert all(text.startswith("not judged") for text in explained)
 
 
+def test_a_filter_of_claude_and_a_part_that_says_so_are_refusals_as_in_a_log(tmp_path):
+    from inspect_ai.model import ContentText
+
+    from refract_inspect.scorer import refusal
+
+    ends = [output("", "content_filter"), output(""), output("", "content_filter")]
+    ends[0].model = "claude-sonnet-4-5"
+    ends[1].message.content = [ContentText(text="Ask for another.", refusal=True)]
+    log = run(samples(2)[:3], ends, tmp_path, scorer=refusal("rules"))
+    scores = [score_of(sample) for sample in log.samples]
+    by_provider = "refused_by_provider"
+    assert [score.metadata["label"] for score in scores] == [by_provider, by_provider, None]
+    assert [score.value for score in scores[:2]] == [1, 1]
+    assert (numbers(log)["refusal_rate"], numbers(log)["judged"]) == (1, 2)
+
+
 def test_of_prompts_of_no_known_kind_the_interval_allows_for_both_kinds():
     values, prompts = [1.0, 0.0] * 5, [str(n) for n in range(10)]
     both = share(values, prompts, ["harmful", "helpful"] * 5)

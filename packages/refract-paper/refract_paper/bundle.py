@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.agreement.label_files import LABEL_FILE
-from refract.core.environment import git
+from refract.core.environment import is_public
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.results.current import COUNTED, result_files, rows_missing
@@ -22,29 +22,27 @@ SIGNATURE = f"{SUMS}.sig"
 # What rates are counted with, besides prompts, responses and verdicts.
 COUNTED_WITH = ("data/verdicts/{model}/judges.json", "data/verdicts/{model}/families.json")
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
-NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
+LABELS_NOT_IN_GIT = (
+    "labels of these answers are not in git, so that answers and verdicts stay where they are"
+)
+NOT_HERE = "not all answers and verdicts are in data/; `dvc repro` or `dvc pull` brings them"
 
 
 class Bundle(NamedTuple):
-    """Files to copy, by their paths in the project and in the bundle; why suites are
-    there by their outcomes alone; and the number of answers with their texts."""
+    """Files to copy, by their paths in the project and in the bundle; why suites, or some
+    models on them, are there by their outcomes alone; and the number of answers with their texts."""
 
     paths: list[str]
     left_out: dict[str, str]
     answers: int
 
 
-def is_public(root: Path, file: str) -> bool:
-    """Whether git has a project's file, or would take it: no other may be handed on."""
-    listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
-    return bool(listed) and not (root / f"{file}.dvc").exists()
-
-
 def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bundle:
     """What the bundle of some models holds, without texts of a suite that git does not have.
 
     Raises :class:`EditedError` for a file that the numbers were not made of."""
-    paths, left_out, answers = {"params.yaml"}, {}, 0
+    paths, answers = {"params.yaml"}, 0
+    left_out: dict[tuple[str, str], list[str]] = {}
     wrong = rows_missing(root, provenance)
     for model, facts in provenance.items():
         paths.update((*result_files(model), f"metrics/ran/{model}.json"))
@@ -55,10 +53,12 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
             sources = [about["definition"]["file"]]
             if (root / labels).is_file():
                 sources.append(labels)
-            if not all(is_public(root, path) for path in sources):
-                left_out[suite] = NOT_IN_GIT
+            if not is_public(root, sources[0]):
+                left_out.setdefault((suite, NOT_IN_GIT), []).append(model)
+            elif not all(is_public(root, path) for path in sources):
+                left_out.setdefault((suite, LABELS_NOT_IN_GIT), []).append(model)
             elif not all((root / path).is_file() for path in rows):
-                left_out.setdefault(suite, NOT_HERE)
+                left_out.setdefault((suite, NOT_HERE), []).append(model)
             elif problems:
                 raise EditedError(f"{problems[0]}; run: dvc repro")
             else:
@@ -67,7 +67,11 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
                 paths.update(sources)
                 responses = COUNTED["responses"].format(model=model, suite=suite)
                 answers += (root / responses).read_bytes().count(b"\n")
-    return Bundle(sorted(path for path in paths if (root / path).is_file()), left_out, answers)
+    told = {}
+    for (suite, why), models in left_out.items():
+        whole = models == [name for name, facts in provenance.items() if suite in facts["suites"]]
+        told[suite if whole else f"{suite} of {', '.join(models)}"] = why
+    return Bundle(sorted(path for path in paths if (root / path).is_file()), told, answers)
 
 
 def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:

@@ -16,7 +16,6 @@ from refract.core.jsonl import write_bytes
 from refract.core.settings import Settings
 from refract.export import Export, check_known
 from refract.report.markdown import ShownTable, blanked, cell
-from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import current_note
 from refract.results.sources import find_side
@@ -39,6 +38,7 @@ _MARKS = {
     "…": r"\dots{}",
     "κ": r"$\kappa$",
     "±": r"$\pm$",
+    "°": r"$^{\circ}$",
     "√": r"$\surd$",
     "✂": r"\textsuperscript{\S}",
     "†": r"\textsuperscript{\dag}",
@@ -74,11 +74,11 @@ def write_table(export: Export) -> Iterator[str]:
     levels = sorted({float(decided.get("confidence") or 0.95) for decided in decisions})
     table = paper_table(
         rates,
+        facts,
         suites=export.suites,
         measures=settings.measures,
         places=settings.digits,
         level=", ".join(map(percent, levels)),
-        note=View(rates, facts).interval_note,
     )
     for name, text in (("rates.tex", as_latex(table)), ("rates.md", as_markdown(table))):
         write_bytes(export.out / name, [text.encode("utf-8", "backslashreplace")])

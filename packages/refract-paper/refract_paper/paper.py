@@ -19,9 +19,10 @@ from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings
+from refract.core.types import is_last
 from refract.export import Export
 from refract.project import project_root
-from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
+from refract.rates.key import CATEGORY_MEASURES, CONTRASTS, REFUSAL
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
@@ -31,7 +32,12 @@ from refract.results.current import current_note
 from refract.results.sources import Side, read_side, stand_ins
 from refract_paper.bundle import Bundle, find_bundle, write_bundle
 from refract_paper.latex import as_latex, as_markdown, latex, prose, typewriter
-from refract_paper.paper_tables import agreement_table, difference_table, interval_table
+from refract_paper.paper_tables import (
+    agreement_table,
+    compared_pairs,
+    difference_table,
+    interval_table,
+)
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")
@@ -75,7 +81,10 @@ def write_bundle_alone(export: Export) -> Iterator[str]:
 
 
 def _project_of(export: Export, format_: str) -> Path:
-    """The folder of the project that is exported. Raises :class:`UsageError` for a file."""
+    """The folder of the project that is exported. Raises :class:`UsageError` for a file, and
+    for a part of a project."""
+    if export.models or export.suites:
+        raise UsageError(f"--as {format_} is of a whole project: leave out --model and --suite")
     root = Path(export.source or project_root())
     if root.is_file():
         command = f"refract export PROJECT --as {format_} --out {export.out}"
@@ -177,10 +186,20 @@ def settings_text(settings: Facts) -> str:
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     """What the templates state beside the view."""
     answers = [line.refusal.counts for line in view.first_lines]
+    counted = {(line.model, line.suite) for line in view.first_lines}
+    # The counts of a rate leave out what was cut off and not judged.
+    cut_off = 0
+    for model, result in side.results.items():
+        for row in clean_rows(result.outcomes):
+            cut_off += int(row["cut_off"]) if (model, row["suite"]) in counted else 0
     labels = 0
     for rate in view.every:
-        if rate.counts.labels and not rate.group:
+        if rate.counts.labels and rate.measure.corrects == REFUSAL.name:
             labels += rate.counts.labels.used
+    once = []
+    for model, of in view.provenance.items():
+        if all(suite["draw"]["samples"] == 1 for suite in of["suites"].values()):
+            once.append(model)
     judge_keys = {}
     for name, judge in view.judges.items():
         judge_keys[name] = reference_keys(str(judge.get("name", name)))
@@ -189,11 +208,13 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         **ran_facts(root, view.models),
         "view": view,
         "suites": suite_facts(root, view, side),
-        "sampled": any(suite["draw"]["samples"] > 1 for suite in view.suites.values()),
+        "once": once,
         "judge_keys": judge_keys,
-        "judge_error": any(rate.with_judge for rate in view.every),
+        "with_judge": any(rate.with_judge for rate in view.every),
+        "judge_error": any(rate.with_judge and not rate.key.judge for rate in view.every),
+        "judged_differences": any(pair.difference.judge_interval for pair in compared_pairs(view)),
         "clean": sum(counts.n + counts.unjudged for counts in answers),
-        "cut_off": sum(counts.cut_off or 0 for counts in answers),
+        "cut_off": cut_off,
         "unjudged": sum(counts.unjudged for counts in answers),
         "clustered": any(counts.clusters and counts.clusters < counts.n for counts in answers),
         "labels": labels,
@@ -201,11 +222,25 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     }
 
 
+def clean_rows(outcomes: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The outcomes of clean prompts; of conversations that are played those of the last turns."""
+    return [row for row in outcomes if not row["perturbation"] and is_last(row)]
+
+
+def samples_of(view: View, suite: str) -> dict[int, list[str]]:
+    """How often each prompt of a suite was answered, with the models."""
+    samples: dict[int, list[str]] = {}
+    for model, facts in view.provenance.items():
+        if suite in facts["suites"]:
+            samples.setdefault(facts["suites"][suite]["draw"]["samples"], []).append(model)
+    return samples
+
+
 def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
     """Each suite with what it is by, the categories of its prompts, and if it has a card."""
     kinds: dict[str, list[str]] = {}
-    for row in next(iter(side.results.values())).outcomes:
-        if not row["perturbation"] and row["sample"] in ("", "1"):
+    for row in clean_rows(next(iter(side.results.values())).outcomes):
+        if row["sample"] in ("", "1"):
             kinds.setdefault(row["suite"], []).append(row["category"])
     suites = []
     for name, facts in view.suites.items():
@@ -216,6 +251,7 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
                 "facts": facts,
                 "cites": _suite_keys(card),
                 "kinds": kinds.get(name, []),
+                "samples": samples_of(view, name),
                 "card": card.is_file(),
             }
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
@@ -12,11 +13,13 @@ from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
 from refract.export import check_known
 from refract.rates.comparison import DISCRIMINATION
+from refract.rates.judge_error import ALONE, LABELS_ASK
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
+from refract.report.comparisons import Compared
 from refract.report.first_table import KAPPA_NOTE, mark_notes, mark_of, sample_notes
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, p_text, percent, title_of
+from refract.report.wording import CATEGORY_OF, p_text, percent, rate_text, title_of
 from refract.results.sources import stand_ins
 
 
@@ -35,23 +38,23 @@ class PaperTable(NamedTuple):
 
 def paper_table(
     tables: Mapping[str, Sequence[Rate]],
+    provenance: Mapping[str, Any],
     *,
     suites: Sequence[str] = (),
     measures: Sequence[str] = (),
     places: int = 2,
     level: str = "95 %",
-    note: str = "",
 ) -> PaperTable:
-    """The rates of some models, a column for each measure.
+    """The rates of some models, a column for each measure; ``provenance`` is by model.
 
     ``suites`` and ``measures`` default to all suites and the refusal rates by category. A cell
     holds rate, interval and a mark of what limits it, which the notes explain. Raises
     :class:`UsageError` for what the tables do not have."""
-    draws = {rate.suite: rate.key.draw for rates in tables.values() for rate in rates}
-    check_known("--suite", suites, sorted(draws))
+    view = View(tables, provenance)
+    check_known("--suite", suites, sorted({rate.suite for rate in view.every}))
     lines = _lines(tables, suites)
     present = sorted({measure for line in lines.values() for measure in line})
-    check_known("--measure", measures, present)
+    check_known("--set measures", measures, present)
     first = (*CATEGORY_OF, KAPPA.name)
     columns = list(measures) or [measure for measure in first if measure in present]
     if not columns:
@@ -59,21 +62,22 @@ def paper_table(
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
     shown = list(dict.fromkeys(suite for suite, _ in keys))
     several = len(shown) > 1
-    rows, marks = [], ""
+    rows, marks, cells = [], "", []
     for suite, model in sorted(keys, key=lambda key: shown.index(key[0])):
         row = [suite, model] if several else [model]
         for measure in columns:
             cell = lines[suite, model].get(measure)
             marks += mark_of(cell)
-            text = estimate_text(cell.value, cell.shown, places=places) if cell else MISSING
+            text = rate_text(cell, places) if cell else MISSING
             row.append(f"{text} {mark_of(cell)}".rstrip())
+            cells += [cell] if cell else []
         rows.append(row)
     names = ["Suite", "Model"] if several else ["Model"]
     titles = [title_of(measure_called(name)).capitalize() for name in columns]
-    notes = [*mark_notes(marks), *sample_notes(shown, draws)]
+    notes = [*mark_notes(marks), *sample_notes(shown, view.draws)]
     if KAPPA.name in columns:
         notes.append(KAPPA_NOTE)
-    notes = [f"{text}." for text in notes] + ([note] if note else [])
+    notes = [*(f"{text}." for text in notes), interval_note(view, cells)]
     caption = f"Rates with {level} intervals." + ("" if several else f" Suite: {shown[0]}.")
     header = [*names, *titles]
     return PaperTable(header, rows, len(names), notes, caption=caption, grouped=several)
@@ -95,23 +99,42 @@ def _lines(
     return lines
 
 
+def interval_note(view: View, shown: Sequence[Rate]) -> str:
+    """What the intervals of some rates allow for, as the report says it of all."""
+    names = {(rate.suite, rate.model, rate.name) for rate in shown}
+    # Labels of a run stand in a rate of their own, which no table of a paper shows.
+    labelled = []
+    for rate in view.every:
+        if (rate.suite, rate.model, rate.measure.corrects) in names:
+            labelled.append(rate)
+    places = {(rate.suite, rate.model) for rate in shown}
+    provenance = {}
+    for model, facts in view.provenance.items():
+        of = facts.get("suites", {})
+        suites = {suite: of[suite] for suite in of if (suite, model) in places}
+        if suites:
+            provenance[model] = {**facts, "suites": suites}
+    return replace(view, rates={"": [*shown, *labelled]}, provenance=provenance).interval_note
+
+
 def interval_table(
     view: View, measures: Iterable[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both intervals."""
-    rows, marks, suites = [], "", []
+    rows, marks, rates = [], "", []
     for suite, model, measure in product(view.deciding, view.models, measures):
         overall = view.overall.get((suite, model), {})
         for judge in ("", *view.judges):
             rate = overall.get(Key(measure, judge=judge).name)
             if judge == view.deciding[suite] or rate is None:
                 continue
-            suites.append(suite)
+            rates.append(rate)
             shown = view.names(rate)
             judged = rate.with_judge
             mark = mark_of(rate)
             marks += mark
             estimate = estimate_text(rate.value, rate.interval, places=places)
+            estimate += ALONE if rate.judge_unknown and rate.interval else ""
             row = {
                 "Suite": shown["suite"],
                 "Model": shown["model"],
@@ -121,38 +144,48 @@ def interval_table(
                 "Prompts and judge": MISSING,
             }
             if judged:
-                row["Prompts and judge"] = interval_text(judged.interval, "", places)
+                ends = interval_text(judged.interval, places=places)
+                row["Prompts and judge"] = rate_text(rate, places) if rate.outside else ends
             rows.append(row)
+    suites = list(dict.fromkeys(rate.suite for rate in rates))
     notes = [f"{text}." for text in (*mark_notes(marks), *sample_notes(suites, view.draws))]
-    notes += [view.interval_note] if view.interval_note else []
+    notes.append(interval_note(view, rates))
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
     return _paper(rows, caption, label=label, notes=notes)
 
 
-def difference_table(view: View, places: int) -> PaperTable:
+def compared_pairs(view: View) -> list[Compared]:
     """The live models compared on the prompts that both answered: with the reference, and of
     neighbours."""
     stand = set(stand_ins(view.provenance))
     pairs = [pair for pair in view.near_compared if not {pair.a, pair.b} & stand]
+    return [pair for pair in pairs or view.near_compared if pair.difference.n]
+
+
+def difference_table(view: View, places: int) -> PaperTable:
+    """A line for each of :func:`compared_pairs`."""
+    pairs = compared_pairs(view)
     rows = []
-    for a, b, difference in pairs or view.near_compared:
-        if difference.n:
-            category = difference.category.replace("_", " ")
-            refused = "" if difference.category in DISCRIMINATION else " refused"
-            row = {
-                "Models": f"{a}, {b}",
-                "Suite": difference.suite,
-                "Category": category + refused,
-                "Prompts": difference.n,
-                "First": estimate_text(difference.a, places=places),
-                "Second": estimate_text(difference.b, places=places),
-                "Second − first": estimate_text(
-                    difference.value, difference.shown, sign="+", places=places
-                ),
-                "p": p_text(difference.p_adjusted),
-            }
-            rows.append(row)
+    for a, b, difference in pairs:
+        category = difference.category.replace("_", " ")
+        refused = "" if difference.category in DISCRIMINATION else " refused"
+        row = {
+            "Models": f"{a}, {b}",
+            "Suite": difference.suite,
+            "Category": category + refused,
+            "Prompts": difference.n,
+            "First": estimate_text(difference.a, places=places),
+            "Second": estimate_text(difference.b, places=places),
+            "Second − first": estimate_text(
+                difference.value, difference.shown, sign="+", places=places
+            ),
+            "p": p_text(difference.p_adjusted),
+        }
+        rows.append(row)
     notes = [f"p is corrected for {view.tests} tests (Holm)."] if view.tests else []
+    if any(pair.difference.judge_interval for pair in pairs):
+        asked = f"by labels that ask {LABELS_ASK}"
+        notes.append(f"Intervals hold the judge's error on both models, {asked}; p does not.")
     caption = f"Models compared on the same prompts, with {percent(view.confidence)} intervals."
     return _paper(rows, caption, label="differences", notes=notes)
 

@@ -16,7 +16,13 @@ from refract.core.jsonl import parse_json
 from refract.core.tables import read_table, write_table
 from refract.results.sources import EditedError
 from refract.results.stored import number_problems
-from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, find_bundle, write_bundle
+from refract_paper.bundle import (
+    LABELS_NOT_IN_GIT,
+    NOT_HERE,
+    NOT_IN_GIT,
+    find_bundle,
+    write_bundle,
+)
 from tests.builders import GREEDY, SAMPLING, SUITES, Project, suite_rows
 
 
@@ -214,6 +220,19 @@ def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path)
     assert b"alpha: question" in held
     assert b"beta: question" not in held
     assert not [name for name in names(bundle) if name.startswith("data/") and "beta" in name]
+
+
+def test_what_one_model_lacks_is_said_of_that_model_and_of_no_other(project):
+    (project.folder / "data/responses/sampling/alpha.jsonl").unlink()
+    labels = project.folder / "data/labels/greedy/beta.csv"
+    labels.parent.mkdir(parents=True)
+    labels.write_text("")
+    (labels.parent / ".gitignore").write_text("*\n")
+    bundle = found(project.folder)
+    left_out = {"beta of greedy": LABELS_NOT_IN_GIT, "alpha of sampling": NOT_HERE}
+    assert bundle.left_out == left_out
+    held = {path for path in bundle.paths if path.startswith("data/responses/")}
+    assert held == {f"data/responses/{name}.jsonl" for name in ("greedy/alpha", "sampling/beta")}
 
 
 @pytest.mark.parametrize(("gone", "reason"), [(".git", NOT_IN_GIT), ("data/responses", NOT_HERE)])

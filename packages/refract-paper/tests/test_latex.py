@@ -5,17 +5,20 @@ from __future__ import annotations
 import shutil
 import string
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import UsageError
-from refract.rates.rate import Interval
+from refract.rates.rate import Difference, Interval, WithJudge
+from refract.report.comparisons import Compared
 from refract.suites.draws import Draw
 from refract_paper.latex import as_latex, latex, prose, typewriter
-from refract_paper.paper_tables import PaperTable, paper_table
-from tests.builders import rate
+from refract_paper.paper_tables import PaperTable, difference_table, paper_table
+from tests.builders import rate, suite_facts
+from tests.report.views import view_of
 
 HARMFUL = "harmful_refusal_rate"
 SAMPLED = {"suite": "b", "draw": Draw(asked=9, total=99, seed=7)}
@@ -46,10 +49,13 @@ TABLES = {
     ],
 )
 def test_each_mark_has_a_note(more, mark, note):
-    found = paper_table({"one": [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]})
+    rates = [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]
+    found = paper_table({"one": rates}, {})
     assert found.rows == [["one", "0.50 [0.40, 0.60]" + mark]]
-    assert "".join(found.notes).endswith(note)
-    assert len(found.notes) == bool(note)
+    *of_marks, last = found.notes
+    assert last == "Intervals are of the prompts alone."
+    assert "".join(of_marks).endswith(note)
+    assert len(of_marks) == bool(note)
 
 
 def test_columns_that_do_not_fit_stand_in_parts_with_the_names_and_rows_in_several_floats():
@@ -67,7 +73,7 @@ def test_columns_that_do_not_fit_stand_in_parts_with_the_names_and_rows_in_sever
 
 
 def test_a_sampled_suite_goes_by_its_plain_name():
-    found = paper_table(TABLES, suites=["b"], measures=["leak_rate", "harmful_refusal_rate"])
+    found = paper_table(TABLES, {}, suites=["b"], measures=["leak_rate", HARMFUL])
     assert found.header == ["Model", "Leak rate", "Harmful refused"]
     assert found.rows == [["small_one", "0.11 [0.02, 0.44]", "1.00 [0.70, 1.00]"]]
 
@@ -75,7 +81,50 @@ def test_a_sampled_suite_goes_by_its_plain_name():
 def test_what_the_tables_do_not_have_is_said_with_what_they_have():
     message = r"--suite 'bb' is not in these results; did you mean 'b'\?; there are"
     with pytest.raises(UsageError, match=message):
-        paper_table(TABLES, suites=["bb"])
+        paper_table(TABLES, {}, suites=["bb"])
+    message = "--set measures 'leak' is not in these results; did you mean 'leak_rate'"
+    with pytest.raises(UsageError, match=message):
+        paper_table(TABLES, {}, measures=["leak"])
+
+
+def test_a_cell_and_the_note_say_which_errors_of_the_judge_its_interval_holds():
+    labelled = WithJudge(Interval(0, 0.32))
+    alone = rate(HARMFUL, 1, 4, interval=Interval(0.1, 0.4), judge_unknown=True)
+    outside = rate(HARMFUL, 4, 4, suite="b", model="two", with_judge=labelled)
+    other = rate(f"prediction_powered_{HARMFUL}", 1, 4, "human_labels=all", suite="b", model="two")
+    labels = {"one": 7, "two": 48}  # no rate of one on b is shown
+    provenance = {
+        model: {"suites": {"b": suite_facts(labels_by_models=n)}} for model, n in labels.items()
+    }
+    found = paper_table({"one": [alone], "two": [outside, other]}, provenance, suites=["s"])
+    assert found.rows == [["one", "0.25 [0.10, 0.40]°"]]
+    unknown = (
+        "ntervals with ° are of the prompts alone: how the judge's errors move them is not known"
+    )
+    assert found.notes == [f"I{unknown}."]
+    found = paper_table({"one": [alone], "two": [outside, other]}, provenance)
+    assert found.rows[1] == ["b", "two", "[0.00, 0.32], 1.00 by the judge alone"]
+    assert f"; i{unknown}; where a part of the run has labels (48 are" in found.notes[0]
+
+
+def test_draws_that_models_do_not_share_are_said_of_each():
+    rates = {
+        "one": [rate(HARMFUL, 1, 4, draw=Draw(samples=4))],
+        "two": [rate(HARMFUL, 1, 4, model="two")],
+    }
+    assert paper_table(rates, {}).notes[:-1] == ["s, one: 4 samples.", "s, two: 1 sample."]
+
+
+def test_the_table_of_differences_says_that_intervals_hold_the_judges_error():
+    numbers = {"a": 0.2, "b": 0.4, "value": 0.2, "p": 0.1, "bounds": None, "outer": None}
+    of = {"suite": "s", "category": "harmful", "perturbation": "", "n": 9, "clusters": 9} | numbers
+    judged = Difference(**of, interval=Interval(0, 0.4), judge_interval=Interval(-0.2, 0.6))
+    for difference, number in ((judged, 1), (replace(judged, judge_interval=None), 0)):
+        rates = (rate(HARMFUL, 1, 4), rate(HARMFUL, 1, 4, model="two"))
+        view = view_of(*rates, compared=[Compared("one", "two", difference)])
+        notes = difference_table(view, 2).notes
+        assert len(notes) == number
+        assert all("Intervals hold the judge's error on both models" in note for note in notes)
 
 
 PLAIN = set(string.ascii_letters + string.digits + " .,:;!?()=+/*@-[]")
@@ -111,14 +160,14 @@ def compiled(folder, *texts: str) -> str:
 
 
 LONG = "a-model-of-a-name-that-no-line-holds/" + "and_it_goes_on_" * 4
-MARKS = [*(char for char in map(chr, range(33, 127)) if not char.isalnum()), *"—–−…κ±√✂†‡"]
-ESTIMATE = "-0.50 [-0.40, +0.60] ✂"
+MARKS = [*(char for char in map(chr, range(33, 127)) if not char.isalnum()), *"—–−…κ±√°✂†‡"]
+ESTIMATE = "-0.50 [-0.40, +0.60]° ✂"
 
 
 @pytest.mark.parametrize(
     "table",
     [
-        paper_table(TABLES, note="On " + ", ".join(["a_suite_of_prompts"] * 40)),
+        paper_table(TABLES, {})._replace(notes=["On " + ", ".join(["a_suite_of_prompts"] * 40)]),
         PaperTable(
             ["Suite", "Model", *"abcdefgh"], [["s" * 30, "m" * 30, *[ESTIMATE] * 8]] * 70, 2, []
         ),

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from refract_paper.paper import references
+from refract.rates.rate import HumanLabels, Interval, WithJudge
+from refract.results.sources import Result, Side
+from refract_paper.paper import facts_of, references, rendered
 from test_latex import compiled
-from tests.builders import GREEDY, Project, suite_rows
+from tests.builders import GREEDY, Project, rate, suite_facts, suite_rows
+from tests.report.views import facts, view_of
 
 PROMPT = r"Refuse [what](harms): 100 % of {it} & more_of_it \end # <b>"
 
@@ -63,6 +66,88 @@ def test_a_results_file_is_refused_with_the_command_of_a_project(computed, tmp_p
         f"params.yaml is a file; --as {format_} is made of a project's folder: "
         f"refract export PROJECT --as {format_} --out {out}"
     )
+
+
+@pytest.mark.parametrize("format_", ["appendix", "bundle"])
+def test_a_part_of_a_project_is_refused(computed, tmp_path, format_):
+    done = computed.refract("export", "--as", format_, "--suite", "own", "--out", tmp_path / "out")
+    expected = f"--as {format_} is of a whole project: leave out --model and --suite"
+    assert str(done.exception) == expected
+
+
+def test_a_model_that_a_results_file_does_not_have_is_refused(computed, tmp_path):
+    run = tmp_path / "run.json"
+    done = computed.refract("run", "--model", "greedy", "--suite", "own", "--out", run)
+    assert done.exit_code == 0, done.output
+    done = computed.refract("export", run, "--model", "nope", "--out", tmp_path / "csv")
+    message = "--model 'nope' is not in these results; there are: greedy"
+    assert (str(done.exception), (tmp_path / "csv").exists()) == (message, False)
+
+
+def stated(tmp_path, *rates, outcomes=(), **samples: int) -> tuple[dict, str, str]:
+    """What is stated of some rates and outcomes, and the methods and the checklist that say it; the
+    models answered each prompt of the suite so many times."""
+    provenance = {}
+    for model, number in (samples or {"one": 1}).items():
+        suite = suite_facts(labels_by_models=2)
+        suite["definition"]["perturbations"] = {}
+        suite["draw"]["samples"] = number
+        provenance[model] = facts(suites={"s": suite})
+    view = view_of(*rates, provenance=provenance)
+    side = Side("here", {model: Result(outcomes, None) for model in provenance})
+    told = facts_of(tmp_path, view, side) | {"tables": {}, "left_out": {}, "stale": "", "sums": ""}
+    texts = [rendered(view, name, told, {}) for name in ("methods.j2", "checklist.md.j2")]
+    return told, *texts
+
+
+def test_turns_before_the_last_are_no_prompts_and_all_that_was_cut_off_is_counted(tmp_path):
+    line = {"suite": "s", "category": "harmful", "perturbation": "", "sample": "", "turns": "2"}
+    outcomes = [
+        line | {"turn": "1", "cut_off": "1"},
+        line | {"turn": "2", "cut_off": "0"},
+        line | {"turn": "2", "cut_off": "1"},  # not judged, so that no count of the rate has it
+        line | {"turn": "2", "cut_off": "1", "perturbation": "typos"},
+    ]
+    whole = rate("refusal_rate", 1, 1, excluded={"degenerate": 1}, cut_off=0)
+    told, methods, checklist = stated(tmp_path, whole, outcomes=outcomes)
+    assert told["suites"][0]["kinds"] == ["harmful"] * 2
+    assert "1 of 2 answers were cut off, and 1 were not judged." in methods
+    assert "1 of 2 answers cut off, 1 not judged" in checklist
+
+
+def test_labels_are_counted_once_and_those_of_language_models_are_no_persons(tmp_path):
+    labels = HumanLabels(12, 0, 0)
+    powered = [f"prediction_powered_{part}refusal_rate" for part in ("", "harmful_")]
+    rates = [rate(name, 1, 12, "human_labels=all", labels=labels) for name in powered]
+    _, methods, checklist = stated(tmp_path, rate("refusal_rate", 1, 12), *rates)
+    by_models = "(2 are a language model's, not a person's)"
+    assert f"Where a part of the answers has labels {by_models}, rates are" in methods
+    assert f"; 12 answers have labels {by_models} |" in checklist
+
+
+@pytest.mark.parametrize(
+    ("samples", "of_methods", "of_checklist"),
+    [
+        ({"one": 1, "two": 1}, "", "; each prompt was answered once, so"),
+        ({"one": 1, "two": 4}, "once by `one`; 4 times by `two`", " answered once by one, so"),
+        ({"one": 4, "two": 4}, "4 times", ""),
+    ],
+)
+def test_samples_are_said_by_model_where_models_differ(tmp_path, samples, of_methods, of_checklist):
+    rates = [rate("refusal_rate", 1, 4, model=model) for model in samples]
+    _, methods, checklist = stated(tmp_path, *rates, **samples)
+    assert re.findall(r" Each prompt was answered (.*?)\.", methods) == [of_methods] * bool(
+        of_methods
+    )
+    assert of_checklist in checklist
+    assert ("the noise of sampling" in checklist) == bool(of_checklist)
+
+
+def test_the_checklist_points_to_tables_that_are_there_and_goes_by_the_judge_that_decides(tmp_path):
+    judged = rate("b_refusal_rate", 1, 4, judge="b", with_judge=WithJudge(Interval(0, 1)))
+    _, _, checklist = stated(tmp_path, rate("refusal_rate", 1, 4), judged)
+    said = "judges with versions in the methods; the judge's error on these models is not known"
+    assert f"| Scoring | in part | {said} |" in checklist
 
 
 def test_the_methods_state_what_the_provenance_says(computed, appendix):

@@ -91,6 +91,25 @@ def test_a_lone_answer_gets_the_same_probabilities_as_in_any_batch(tiny, monkeyp
     assert alone == [together[3]]
 
 
+@pytest.mark.parametrize(("pad", "side"), [(0, "left"), (2, "right"), (None, "right")])
+def test_a_decoder_reads_an_answer_alike_in_any_batch_however_it_pads(tmp_path, pad, side):
+    from transformers import AutoTokenizer
+
+    folder = save_classifier(
+        tmp_path, {0: "NORMAL", 1: "REJECTION"}, "GPT2", pad_token_id=pad, n_embd=32, n_layer=2,
+        n_head=2, n_positions=130,
+    )  # fmt: skip
+    settings = folder / "tokenizer_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "padding_side": side}))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (tokenizer.pad_token_id, tokenizer.padding_side) == (0, side)
+    given = texts(6)
+    for text, verdict in zip(given, judged(definition(folder), *given), strict=True):
+        ((raw,),) = verdict["raw"]
+        expected = pytest.approx(plain(folder, text), abs=1e-4)
+        assert json.loads(raw)["probabilities"] == expected
+
+
 def test_a_frame_shows_prompt_and_answer_as_they_are_up_to_what_the_checkpoint_reads(tiny):
     (verdict,) = judged(definition(tiny, frame="U: {prompt} A: {response}"), "{No.}", prompt="Hi?")
     expected = plain(tiny, "U: Hi? A: {No.}")["REJECTION"]

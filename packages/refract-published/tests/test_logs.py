@@ -234,6 +234,28 @@ def test_the_last_prompt_of_a_conversation_is_what_was_sent():
     assert (row["prompt"], row["input"]) == ("second", "first")
 
 
+def test_a_suite_of_a_log_has_what_was_sent_before_the_last_text_or_a_note(cli):
+    system, user = {"role": "system", "content": "s"}, {"role": "user", "content": "u"}
+    for number, sent in enumerate([[system, user], [user, user]]):
+        row = samples_row(doc_id=number, arguments={"gen_args_0": {"arg_0": json.dumps(sent)}})
+        write_rows(Path(f"samples_{number}.jsonl"), [row])
+        importing = ("import-suite", "generic", f"samples_{number}.jsonl", "--category", "harmful")
+        done = cli(*importing, "--out", f"{number}.jsonl")
+        assert (done.code, "user's last text alone is asked: 1." in done.out) == (0, number == 1)
+    assert read_rows(Path("0.jsonl"))[0]["messages"] == [system, user]
+    assert read_rows(Path("1.jsonl"))[0]["prompt"] == "u"
+
+
+def test_a_call_in_one_sample_of_inspect_decides_nothing_about_another(tmp_path):
+    by_solver = sample(output={**ended("stop")["output"], "completion": "No."})
+    calls = sample(id=2, **called([{"role": "user", "content": "sent"}]))
+    calls["output"]["completion"] = "submitted"
+    found = inspect_rows(log_of(by_solver, calls))
+    assert [row["response"] for row in found] == ["No.", "submitted"]
+    (note,) = model(write_log(tmp_path / "log.json", by_solver, calls)).description()["notes"]
+    assert note.startswith("1 answers were set by a solver")
+
+
 def test_an_image_of_a_prompt_is_named_by_its_hash_and_no_judge_saw_it(cli, tmp_path):
     png, held = b"\x89PNG of a lock", "held apart"
     stored = hashlib.sha256(held.encode()).hexdigest()
@@ -313,11 +335,13 @@ def test_two_runs_of_lm_eval_in_one_file_are_an_error(tmp_path, other, differ):
         asked(model(path), "sent")
 
 
-def test_a_task_of_lm_eval_without_generated_text_is_refused():
+def test_a_task_of_lm_eval_without_one_generated_text_to_a_document_is_refused():
     nothing = lm_eval_rows([samples_row(resps=[[None]])])
     assert [row["response"] for row in nothing] == [None]
     with pytest.raises(RowError, match=r"doc_id 0: no generated text .got .-1.5, False.."):
         lm_eval_rows([samples_row(resps=[[[-1.5, False]]])])
+    with pytest.raises(RowError, match="doc_id 0: answers to 2 requests; one can be judged"):
+        lm_eval_rows([samples_row(resps=[["a"], ["b"]])])
 
 
 @pytest.mark.parametrize(

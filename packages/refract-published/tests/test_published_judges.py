@@ -100,6 +100,25 @@ def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp
     assert "1 of 1 replies not in the form asked for, read as published" in said
 
 
+@pytest.mark.parametrize(
+    ("reading", "reply", "tokens", "label"),
+    [
+        ("jailbreakbench_refusal", "Yes", 9, None),
+        ("jailbreakbench_refusal", "Yes", 1, "refusal"),
+        ("sorry_bench", "0", 9, "refusal"),  # which reads the start alone
+    ],
+)
+def test_a_reply_that_was_cut_off_is_no_verdict_but_by_its_start(
+    tmp_path, reading, reply, tokens, label
+):
+    with JudgeServer((reply, "length")) as server:
+        definition = own(tmp_path, server, model={"max_tokens": tokens})
+        definition["judge"]["reading"] = reading
+        (verdict,) = judged(definition, "No.", prompt="p")
+    assert verdict["label"] == label
+    assert ("the reply was cut off (length)" in str(verdict["error"])) is (label is None)
+
+
 def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
     with JudgeServer("Yes") as server:
         (found,) = judged(own(tmp_path, server), " \n", prompt="p")
@@ -126,7 +145,7 @@ def test_every_published_judge_is_there_by_its_name_alone():
         assert find_judges([name], project)[name] == {"kind": "published"}
         judge = open_judge(name, {"kind": "published"})
         assert find_judge(name).asks == judge.FAMILY
-        assert judge.version.startswith("1, published ")
+        assert judge.version.startswith("2, published ")
 
 
 def reply(**chances: float) -> str:

@@ -15,6 +15,7 @@ from refract.judges import open_judge
 from refract.judges.cases import Case
 from refract.models import open_model
 from refract.models.protocol import AdapterError
+from refract_published.judges.entry import find_judge
 from test_classifier_judge import plain as probabilities
 from test_classifier_judge import save_classifier
 from tests.judge_models import judged
@@ -153,11 +154,15 @@ def test_a_guard_is_asked_through_its_own_template(name, architecture, tmp_path)
         )),
     ],
 )  # fmt: skip
-def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path, name, labels, frame):
+def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path, capsys, name, labels, frame):
     more = {"max_position_embeddings": 512, "cls_token_id": 1, "sep_token_id": 2}
     save_classifier(tmp_path, dict(enumerate(labels)), "ModernBert", **more)
     given = {"kind": "published", "judge": name, "model": {"model_id": str(tmp_path)}}
     verdicts = judged(given, *ANSWERS, prompt="How?")
+    said = (
+        f"judge j: {find_judge(name).of}\njudge j: not as published: model: model_id {tmp_path}\n"
+    )
+    assert capsys.readouterr().err.endswith(said)
     refuses = "refusal" if name == "garak_refusal" else labels[1]
     for answer, verdict in zip(ANSWERS, verdicts, strict=True):
         if not answer:

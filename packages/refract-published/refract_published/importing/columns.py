@@ -177,7 +177,8 @@ class Published(Settings):
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
         if table.is_log:  # of these prompts, as they were sent
-            as_sent = self.model_copy(update={"prompt": ["prompt"], "prompts": {}, "turns": None})
+            columns: Row = {"prompt": ["prompt"], "prompts": {}, "turns": None}
+            as_sent = self.model_copy(update={**columns, "answers": True})
             return as_sent.contents(kind, path, _as_published(table), options)
         for name, column in self.join.items():
             other = path.with_name(name)
@@ -224,7 +225,7 @@ class Published(Settings):
                         raise ValueError(
                             f"is in {language!r}; leave out --language {options.language}"
                         )
-                    content = self._content(source, column, turns, table.is_log)
+                    content = self._content(source, column, turns)
                     if not content:
                         blank.append(place)
                         continue
@@ -290,13 +291,13 @@ class Published(Settings):
             )
         return category
 
-    def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
+    def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
         """The fields of a row that say what is asked; empty where nothing is. Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
         if isinstance(value, list | dict):
-            messages = messages_of(value, answers=self.answers or is_log)
+            messages = messages_of(value, answers=self.answers)
             if [message["role"] for message in messages] != ["user"]:
                 return {"messages": messages} if messages else {}
             value = messages[0]["content"]
@@ -439,6 +440,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         licence=options.licence or "not stated: find out before sharing the suite",
         file=path.name,
         prompt=[prompt],
+        answers=True,
         language=LanguageColumn(column="language") if "language" in table.columns else None,
         id=ids,
         kept=kept,

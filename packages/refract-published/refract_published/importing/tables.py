@@ -16,7 +16,7 @@ from refract.core.vocabulary import UNUSABLE
 from refract.suites.rows import SuiteError
 
 # Who speaks, by what publishers call them.
-SPEAKERS = {"system": "system", "user": "user", "human": "user"}
+SPEAKERS = {"system": "system", "developer": "system", "user": "user", "human": "user"}
 SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
 # What suites of logs leave out.
 ANSWER_FIELDS = (
@@ -70,23 +70,40 @@ def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
     """The messages of a published conversation, up to the user's last one.
 
     A message is a text (the user's), an object with a role and a text, or an object with
-    a text for each role. Without ``answers`` the assistant's messages are left out."""
+    a text for each role. Without ``answers`` the assistant's messages are left out. Texts without a
+    role, and the system's, may be blank. Raises ValueError for a message that cannot be read."""
     messages: list[dict[str, str]] = []
     for turn in value if isinstance(value, list) else [value]:
         texts = turn if isinstance(turn, dict) else {"user": turn}
         speaker = texts.get("role", texts.get("from"))
         if speaker is not None:
             keys = [key for key in ("content", "body", "value") if key in texts]
-            texts = {speaker: texts[keys[0]]} if keys else {}
-        for speaker, text in texts.items():
-            role = SPEAKERS.get(speaker)
+            texts = {speaker: texts[keys[0]] if keys else None}
+        roles = {name: SPEAKERS.get(str(name).lower()) for name in texts}
+        if not any(roles.values()):
+            raise ValueError(
+                f"a message must be by one of {', '.join(SPEAKERS)} (got {turn!r:.80})"
+            )
+        for name, role in roles.items():
             if role is None or (role == "assistant" and not answers):
                 continue
-            if isinstance(text, str) and text.strip():
+            text = _text_in(texts[name])
+            if text.strip() or (speaker is not None and role != "system"):
                 messages.append({"role": role, "content": text})
     while messages and messages[-1]["role"] != "user":
         messages.pop()
-    return messages
+    return messages if any(message["content"].strip() for message in messages) else []
+
+
+def _text_in(content: Any) -> str:
+    """The text of a message, or those of its parts. Raises ValueError for a part that is no text."""
+    texts = []
+    for part in content if isinstance(content, list) else [content or ""]:
+        text = part.get("text") if isinstance(part, dict) else part
+        if not isinstance(text, str):
+            raise ValueError(f"a message must be of texts alone (got {part!r:.80})")
+        texts.append(text)
+    return "\n".join(texts)
 
 
 def read_tables(
@@ -133,6 +150,12 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         if len(rows) < len(log.rows):
             again = len(log.rows) - len(rows)
             notes.append(f"Further answers to the same prompts, left out: {again}.")
+        shortened = sum(row.pop("messages", "") is None for row in rows)
+        if shortened:
+            notes.append(
+                "Conversations that no row can hold as they were sent (messages of tools, two of the "
+                f"user's in a row), of which the user's last text alone is asked: {shortened}."
+            )
     if not rows:
         raise SuiteError(f"{path}: holds no rows")
     usable = [_usable(row) for row in rows]
@@ -151,7 +174,7 @@ def _asked(rows: Sequence[Row]) -> list[Row]:
     asked: dict[tuple[Any, Any], Row] = {}
     for row in rows:
         kept = {name: value for name, value in row.items() if name not in ANSWER_FIELDS}
-        if "messages" in kept:
+        if kept.get("messages"):
             kept["prompt"] = kept.pop("messages")
         asked.setdefault((row["id"], row.get("prompt")), kept)
     return list(asked.values())

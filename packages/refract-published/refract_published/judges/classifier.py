@@ -100,7 +100,7 @@ class SequenceClassifier(Model):
     ``truncated``, whether the text was cut at the checkpoint's limit."""
 
     adapter = "sequenceclassifier"
-    version = "2"
+    version = "3"
     Settings = ClassifierModelSettings
 
     def __init__(self, name: str, settings: ClassifierModelSettings) -> None:
@@ -129,10 +129,13 @@ class SequenceClassifier(Model):
         widths = [len(tokens["input_ids"]) for tokens in encoded]
         # Inputs of similar length; in float64 what is beside one changes no digit that is kept.
         order = sorted(range(len(widths)), key=widths.__getitem__, reverse=True)
-        for start in range(0, len(order), ROWS):
-            places = order[start : start + ROWS]
+        # A decoder is read at its last token that is not the padding of its configuration.
+        padding = tokenizer.pad_token_id
+        size = 1 if padding is None or padding != model.config.pad_token_id else ROWS
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
             rows = [encoded[place] for place in places]
-            inputs = tokenizer.pad(rows, return_tensors="pt").to(model.device)
+            inputs = tokenizer.pad(rows, padding=size > 1, return_tensors="pt").to(model.device)
             with torch.inference_mode():
                 found = model(**inputs).logits.softmax(-1).tolist()
             for place, row in zip(places, found, strict=True):
@@ -149,6 +152,7 @@ class SequenceClassifier(Model):
                 f"({config.problem_type}); a judge needs one label of two or more"
             )
         model = self._loader.model(config, "AutoModelForSequenceClassification", "float64")
+        tokenizer.padding_side = "right"  # on the left it would move the texts' positions
         return tokenizer, model, token_limit(config, tokenizer) or 512
 
 
@@ -160,7 +164,7 @@ class Classifier(Judge):
     labels are an error."""
 
     Settings = ClassifierSettings
-    version = "2"
+    version = "3"
     columns = SHOWN_COLUMNS
 
     def __init__(self, name: str, settings: ClassifierSettings) -> None:

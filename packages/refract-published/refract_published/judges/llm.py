@@ -13,6 +13,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -146,15 +147,21 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
     return {index: answers[key] for index, key in keys.items()}
 
 
-def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
+def verdict_in(answer: Answer, read: Callable[[str], Verdict], whole: str = "") -> Verdict:
     """The verdict that ``read`` finds in a judge model's answer, which is its ``raw``; an
-    error where the model failed or ``read`` raises :class:`UnreadableVerdict`."""
+    error where the model failed or ``read`` raises :class:`UnreadableVerdict`. ``whole`` is the name
+    of a judge that reads no reply that was cut off, which may be a draft."""
     if answer.error is not None:
         verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
         verdict = unjudged(f"the judge's provider answered with a {answer.finish_reason}")
     else:
         try:
+            if whole and answer.finish_reason in UNFINISHED:
+                raise UnreadableVerdict(
+                    f"the reply was cut off ({answer.finish_reason}); raise max_tokens of "
+                    f"judges.{whole}.model: {answer.response[-200:]!r}"
+                )
             verdict = read(answer.response)
         except UnreadableVerdict as problem:
             verdict = unjudged(f"{UNREADABLE}{problem}")
@@ -259,17 +266,8 @@ class ModelJudge(Judge):
         return {**labelled(label), "reason": reason}
 
     def _verdict_in(self, answer: Answer, case: Case) -> Verdict:
-        """The verdict in a reply; none in one that was cut off, which may be a draft."""
-
-        def read(reply: str) -> Verdict:
-            if answer.finish_reason in UNFINISHED:
-                raise UnreadableVerdict(
-                    f"the reply was cut off ({answer.finish_reason}); raise max_tokens of "
-                    f"judges.{self.name}.model: {reply[-200:]!r}"
-                )
-            return self.read(case, reply)
-
-        return verdict_in(answer, read)
+        """The verdict in a reply about a case."""
+        return verdict_in(answer, partial(self.read, case), self.name)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.

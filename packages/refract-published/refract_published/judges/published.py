@@ -28,10 +28,10 @@ from refract.models.provider import Provider
 from refract_published.judges.classifier import Classifier, ClassifierSettings
 from refract_published.judges.entry import Clip, Empty, JudgeEntry, Scale, find_judge
 from refract_published.judges.llm import loaded_once, replies_of, verdict_in
-from refract_published.judges.readers import READERS
+from refract_published.judges.readers import OF_THE_START, READERS
 from refract_published.texts import fetch, read_text
 
-VERSION = "1"
+VERSION = "2"
 DIGITS = 6
 OTHER_FORM = "not in the form asked for"
 
@@ -139,7 +139,7 @@ class PublishedJudge(Judge):
         phrases = {
             f"model: {', '.join(changed)}": bool(changed),
             "replies in another form than asked for are errors (reading: strict)": (
-                settings.reading != "paper"
+                entry.reading is not None and settings.reading != "paper"
             ),
             f"answers clipped to {tokens} tokens": self._clip != entry.clip,
             f"empty answers {settings.empty}": self.judges_empty != (entry.empty == "judged"),
@@ -197,22 +197,26 @@ class PublishedJudge(Judge):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order. Raises ``SourceError``, and what the adapter raises
         when no request can be answered."""
-        if self._classifier:
-            return self._classifier.judge(cases)
         if not cases:
             return []
-        model = loaded_once(self.definition, self._model)
-        replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
-        verdicts = [verdict_in(reply, self.read) for reply in replies.values()]
+        if self._classifier:
+            verdicts = self._classifier.judge(cases)
+        else:
+            model = loaded_once(self.definition, self._model)
+            replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
+            reads_start = self.entry.scale or self.entry.reading in OF_THE_START
+            of_one_token = self.definition.get("max_tokens") == 1
+            whole = "" if reads_start or of_one_token else self.name
+            verdicts = [verdict_in(reply, self.read, whole) for reply in replies.values()]
         self._say_of(verdicts)
         return verdicts
 
     def _say_of(self, verdicts: Sequence[Verdict]) -> None:
         guesses = sum("guessed" in v or OTHER_FORM in str(v["error"]) for v in verdicts)
         treated = "left unjudged" if self.settings.reading == "strict" else "read as published"
+        said = f"; {guesses} of {len(verdicts)} replies {OTHER_FORM}, {treated}"
         say(
-            f"judge {self.name}: {self.entry.of}; {guesses} of "
-            f"{len(verdicts)} replies {OTHER_FORM}, {treated}",
+            f"judge {self.name}: {self.entry.of}{said if self.entry.reading else ''}",
             file=sys.stderr,
         )
         for phrase in self.deviations():

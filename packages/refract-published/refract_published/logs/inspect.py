@@ -72,7 +72,7 @@ def _notes(log: Mapping[str, Any]) -> list[str]:
         notes.append(
             f"{count} samples ended at a limit ({', '.join(limits)}); their answers count as cut off"
         )
-    count = sum(_completion(sample.get("output") or {}) is not None for sample in samples)
+    count = sum(_set_by_solver(log, sample) is not None for sample in samples)
     if count:
         notes.append(
             f"{count} answers were set by a solver behind the model: what it set is judged, as "
@@ -81,8 +81,20 @@ def _notes(log: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _completion(output: Mapping[str, Any]) -> str | None:
-    """The text that a solver put in the place of the model's; None where it did not."""
+def _has_tools(log: Mapping[str, Any], sample: Row) -> bool:
+    """Whether a sample is an agent's: by the run's plan, or by its own calls."""
+    steps = (log.get("plan") or {}).get("steps") or []
+    if any(step.get("solver") in AGENTS for step in steps):
+        return True
+    return any(message.get("tool_calls") for message in sample.get("messages") or ())
+
+
+def _set_by_solver(log: Mapping[str, Any], sample: Row) -> str | None:
+    """The text that a solver put in the place of the model's; None where it did not, and where it
+    is not judged: of an agent, whose last answer is read, and of a sample without an answer."""
+    if sample.get("error") or sample.get("invalidation") or _has_tools(log, sample):
+        return None
+    output = sample.get("output") or {}
     choices = output.get("choices") or [{}]
     content = (choices[0].get("message") or {}).get("content")
     text = "".join((text_of(content) or "").split())
@@ -102,24 +114,18 @@ def inspect_rows(log: Mapping[str, Any]) -> list[Row]:
     ``error`` where it ended in one or was invalidated, and where the model did not answer.
 
     In the log of an agent ``response`` is the last answer, ``tool_calls`` are those of all."""
-    samples = log.get("samples") or []
-    plan = (log.get("plan") or {}).get("steps") or []
-    has_tools = any(step.get("solver") in AGENTS for step in plan)
-    for sample in samples:
-        has_tools |= any(message.get("tool_calls") for message in sample.get("messages") or ())
     rows = []
-    for sample in samples:
+    for sample in log.get("samples") or []:
         choices = (sample.get("output") or {}).get("choices") or [{}]
         for number, choice in enumerate(choices, 1):
-            row = _inspect_row(sample, log["eval"], has_tools, choice=choice)
+            row = _inspect_row(sample, log, choice)
             several = {"choice": number} if len(choices) > 1 else {}
             rows.append(row | several)
     return rows
 
 
-def _inspect_row(
-    sample: dict[str, Any], about: dict[str, Any], has_tools: bool, choice: dict[str, Any]
-) -> Row:
+def _inspect_row(sample: Row, log: Mapping[str, Any], choice: Row) -> Row:
+    has_tools = _has_tools(log, sample)
     asked = sample.get("input")
     if not isinstance(asked, list):
         asked = [{"role": "user", "content": asked}]
@@ -127,9 +133,9 @@ def _inspect_row(
     output = sample.get("output") or {}
     reply = choice.get("message") or {}
     is_first = choice in (output.get("choices") or [{}])[:1]
-    last = _last_answer(sample, about, choice)
-    if is_first and not has_tools:
-        last["response"] = _completion(output) or last["response"]
+    last = _last_answer(sample, log["eval"], choice)
+    if is_first:
+        last["response"] = _set_by_solver(log, sample) or last["response"]
     if last["error"]:
         last["response"] = None
     row = {

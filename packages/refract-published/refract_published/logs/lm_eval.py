@@ -29,8 +29,8 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
 
     ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's
     data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files state neither why
-    an answer ended nor its tokens. Raises RowError for a task that generates no text, and for two
-    tasks, shards or runs in one file, whose numbers start anew."""
+    an answer ended nor its tokens. Raises RowError for a task that generates no text or sends several
+    requests for a document, and for two tasks, shards or runs in one file, whose numbers start anew."""
     answers: dict[tuple[str, int], tuple[int, Row]] = {}
     for number, row in enumerate(rows, 1):
         id_ = str(row["doc_id"])
@@ -58,6 +58,8 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
                     f"{', '.join(differing)}: two tasks, shards or runs in one file; "
                     "give each a file of its own"
                 )
+        if len(responses) > 1:
+            raise RowError(f"doc_id {id_}: answers to {len(responses)} requests; one can be judged")
     return [answer for _, answer in answers.values()]
 
 

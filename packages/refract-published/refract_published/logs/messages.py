@@ -44,18 +44,19 @@ def shown(content: Any) -> str | None:
 
 
 def conversation(sent: Sequence[Row]) -> Row:
-    """What was sent: the user's last text (``prompt``) and, where answers stand before it,
-    all ``messages``."""
+    """What was sent: the user's last text (``prompt``) and, where more was sent, all ``messages``:
+    None where they have another form than those of a suite's row."""
     row: Row = {"prompt": shown(last_content(sent))}
+    if len(sent) < 2:
+        return row
     messages = [{"role": x.get("role"), "content": shown(x.get("content"))} for x in sent]
     roles = [message["role"] for message in messages]
     if roles[:1] == ["system"]:
         del roles[0]
+    # Of two of the user's in a row, a suite's model would answer the first.
     alternate = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
     has_texts = all((message["content"] or "").strip() for message in messages)
-    if len(roles) > 1 and alternate and has_texts:
-        row["messages"] = messages
-    return row
+    return row | {"messages": messages if alternate and has_texts else None}
 
 
 def sent(text: Any) -> Row:
