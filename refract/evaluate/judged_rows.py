@@ -80,7 +80,8 @@ def repeat_notes(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
     prompts = len({(str(row.get("model") or ""), row["id"]) for row in sources})
     if prompts == len(rows):
         return []
-    return [f"{len(rows)} answers to {prompts} prompts: a share is the mean over prompts"]
+    counts = f"{len(rows)} to {prompts}"
+    return [f"several answers to a prompt ({counts}): a share is the mean over prompts"]
 
 
 def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:

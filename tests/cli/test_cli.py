@@ -207,7 +207,9 @@ def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     assert done.code == 1
     assert "all 20 answers are errors; the first: SyntheticError: an error was asked" in done.err
     # What was measured is there all the same.
-    assert json.loads(Path("r.json").read_text())["metrics"] == {"own": {}}
+    assert json.loads(Path("r.json").read_text())["metrics"] == {
+        "own": {"cut_off": 0, "excluded": 20, "n": 0}
+    }
 
 
 def test_cut_off_answers_are_judged(cli, suite):
@@ -399,7 +401,7 @@ def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, h
     )
     (rate,) = re.findall(r": (\d\.\d\d \[.*\]\S*) of 2\n", once.out)
     assert f": {rate} of 40, 2 requests\n" in again.out
-    note = "again.jsonl: 40 answers to 2 prompts: a share is the mean over prompts\n"
+    note = "again.jsonl: several answers to a prompt (40 to 2): a share is the mean over prompts\n"
     assert (once.err.count("prompts"), again.err.count(note)) == (0, 1)
 
 
@@ -538,6 +540,7 @@ def test_what_is_taken_from_other_columns_is_said(cli):
     assert done.err.splitlines() == [
         "rows.jsonl: the column 'prompt' is taken from 'question'",
         "rows.jsonl: the column 'response' is taken from 'completion'",
+        "rows.jsonl: several answers to a prompt (2 to 1): a share is the mean over prompts",
     ]
     done = judge_rows(cli, [{"response": HELP[0], "output": REFUSALS[0]}, {"output": "x"}])
     assert "the column 'output' is not read; 2 rows hold another text there" in done.err

@@ -134,3 +134,15 @@ def test_the_stage_ends_before_it_writes_where_nothing_would_count_a_judge(tmp_p
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert done.stderr.startswith("judge: suites.s: judges: ")
     assert not (tmp_path / "data/verdicts").exists()
+
+
+def test_a_judge_of_texts_leaves_calls_behind_calls_unjudged():
+    call = {"id": "1", "name": "search", "arguments": "{}"}
+    called: list[dict] = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "Nothing.", "tool_call_id": "1"},
+    ]
+    responses = [{**response_of("a", ""), "finish_reason": "tool_calls"}]
+    (row,) = judge_suite([prompt_of("a", called)], responses, {"a": {"id": "a"}}, opened("rules"))
+    assert row["judges"] == {"rules": unjudged()}

@@ -21,7 +21,7 @@ from refract.core.jsonl import read_rows
 from refract.core.types import given_response
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.judges.cases import Case
-from refract.judges.rules import OBJECTIONS, grammar, judge_case, judge_response
+from refract.judges.rules import OBJECTIONS, grammar, in_other_language, judge_case, judge_response
 from refract.judges.rules.grammar import CODES, Phrases
 from refract.judges.rules.text import plain
 from refract.statistics.raters import cohen_kappa
@@ -386,3 +386,9 @@ def test_a_letter_and_its_accent_may_be_characters_of_their_own(text):
     assert label(text) == label(apart) == "refusal"
     shown = [[hit["text"] for hit in judge_response(form)["evidence"]] for form in (text, apart)]
     assert shown[0] == [unicodedata.normalize("NFC", hit) for hit in shown[1]]
+
+
+def test_an_answer_in_capitals_is_in_its_language():
+    text = "Das ist ein Rezept für einen Kuchen, den man nicht lange backen muss."
+    for each in (text, text.upper()):
+        assert in_other_language(each, judge_response(each))

@@ -266,6 +266,9 @@ def test_each_category_has_its_own_measure_and_denominator():
         ("discrimination", ""): (None, 6),
     }
     assert shares(rate_table(suite(harmful="rpce", helpful="rcc"))) == expected
+    # No answer counts in a difference of which one side has none.
+    one_side = shares(rate_table(suite(harmful="eee", helpful="rcc")))
+    assert one_side["discrimination", ""] == (None, 0)
     # A category of the suite that was not drawn is there without a rate.
     borderline = rate_table(suite(harmful="rpce", helpful="rcc", borderline=" "))
     assert shares(borderline) == {

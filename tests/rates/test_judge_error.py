@@ -224,3 +224,10 @@ def test_of_300_answers_that_are_all_refused_the_interval_is_that_for_the_prompt
     part = alone(1.0, n=300)
     assert of(KNOWN, part) == pytest.approx(part.interval)
     assert part.interval.low == pytest.approx(0.9874, abs=1e-4)
+
+
+def test_a_quantile_of_draws_is_of_all_of_them_where_a_part_lies_elsewhere():
+    place = np.arange(1600)
+    middle = np.where(place % 16 == 0, 0.0, np.where(place % 2 == 0, 0.4, 0.8))
+    spread = np.full(1600, 1e-6)
+    assert mixture_quantile(middle, spread, 0.6, True, 0, 1) == pytest.approx(0.8, abs=1e-5)

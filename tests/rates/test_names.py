@@ -155,3 +155,14 @@ def test_the_name_of_a_measure_is_found_again_by_what_stands_beside_it():
         assert measure_called(measure.name, judge=judge, perturbation=perturbation) == measure
     assert len({(x.name, x.counted_for) for x in MEASURES}) == len(MEASURES)
     assert Key(measure_called("fail_rate", perturbation="p")).measure.counted_for == "perturbation"
+
+
+def test_a_headline_is_of_the_deciding_judge_on_the_clean_prompts_of_a_whole_suite():
+    measure = measure_called("refusal_rate")
+    keys = [
+        Key(measure),
+        Key(measure, judge="second"),
+        Key(measure, perturbation="typos"),
+        Key(measure, group=Group("category", "harmful")),
+    ]
+    assert [key.is_headline for key in keys] == [True, False, False, False]

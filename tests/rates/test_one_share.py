@@ -171,3 +171,19 @@ def test_what_a_judge_would_find_does_not_fall_where_it_misses_more_at_some_rate
     judged = Paths(missed, np.zeros_like(missed)).judged
     assert np.all(np.diff(judged, axis=0) >= 0)
     assert judged[-1] == pytest.approx(people_rates()[-1])
+
+
+def test_limits_of_labels_alone_are_those_of_mover_on_wilsons_intervals():
+    share, labels = Found(0.4, 0.05), (VerdictLabels(0.9, 20), VerdictLabels(0.1, 30))
+    refused, others = wilson(18, 20), wilson(3, 30)
+    reach = (normal_quantile(0.95) * 0.05 * 0.8) ** 2
+    below = reach + (0.4 * (0.9 - refused.low)) ** 2 + (0.6 * (0.1 - others.low)) ** 2
+    above = reach + (0.4 * (refused.high - 0.9)) ** 2 + (0.6 * (others.high - 0.1)) ** 2
+    limits = (0.42 - below**0.5, 0.42 + above**0.5)
+    assert of_labels_alone(share, labels, 0.95) == pytest.approx(limits)
+
+
+@pytest.mark.parametrize(("refused", "gainsaid"), [(6, True), (7, False)])
+def test_labels_gainsay_a_judge_by_a_bayes_factor_of_jeffreys_prior(refused, gainsaid):
+    labels = (VerdictLabels(refused / 8, 8), VerdictLabels(0 / 8, 8))
+    assert VARIED.paths("harmful").gainsaid(Found(0.5, 0.05), labels) == gainsaid

@@ -18,7 +18,7 @@ from refract.suites.draws import Draw
 from refract_paper.latex import as_latex, latex, prose, typewriter
 from refract_paper.paper_tables import PaperTable, difference_table, paper_table
 from tests.builders import rate, suite_facts
-from tests.report.views import view_of
+from tests.report.views import facts, view_of
 
 HARMFUL = "harmful_refusal_rate"
 SAMPLED = {"suite": "b", "draw": Draw(asked=9, total=99, seed=7)}
@@ -108,11 +108,13 @@ def test_a_cell_and_the_note_say_which_errors_of_the_judge_its_interval_holds():
 
 
 def test_draws_that_models_do_not_share_are_said_of_each():
-    rates = {
-        "one": [rate(HARMFUL, 1, 4, draw=Draw(samples=4))],
-        "two": [rate(HARMFUL, 1, 4, model="two")],
-    }
-    assert paper_table(rates, {}).notes[:-1] == ["s, one: 4 samples.", "s, two: 1 sample."]
+    rates = {name: [rate(HARMFUL, 1, 4, model=name)] for name in ("one", "two")}
+    provenance = {}
+    for name, samples in (("one", 4), ("two", 1)):
+        draw = {"asked": None, "total": 4, "seed": 0, "samples": samples}
+        provenance[name] = facts(suites={"s": suite_facts(draw=draw)})
+    notes = paper_table(rates, provenance).notes
+    assert notes[:-1] == ["s: 4 samples of one, 1 sample of two."]
 
 
 def test_the_table_of_differences_says_that_intervals_hold_the_judges_error():
