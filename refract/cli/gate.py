@@ -66,8 +66,8 @@ def gate(
     for decision in ("missed", "inconclusive"):
         if counts[decision]:
             summary += f", {counts[decision]} {decision}"
-    failing = [rate for rate in rates if fails(rate, fail_on)]
-    for note in interval_notes(failing, decision_settings(project_root()).labels_ask or LABELS_ASK):
+    printed = [rate for rate in rates if rate.decision != "met"]
+    for note in interval_notes(printed, decision_settings(project_root()).labels_ask or LABELS_ASK):
         say(note)
     say(summary)
     if junit is not None:

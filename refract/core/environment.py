@@ -101,7 +101,10 @@ def is_public(root: Path, file: str, *, outside: bool = False) -> bool:
     """Whether git has a project's file, or would take it, and not DVC in its place; ``outside`` is
     what holds where there is no repository."""
     listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
-    taken = outside if listed is None else bool(listed)
+    taken = bool(listed)
+    if listed is None:  # no repository, or one that git cannot or will not read
+        folders = (root.resolve(), *root.resolve().parents)
+        taken = outside and not any((folder / ".git").exists() for folder in folders)
     return taken and not (root / f"{file}.dvc").exists()
 
 

@@ -81,8 +81,10 @@ class HF(Model):
         for key in ADDED:
             if getattr(settings, key) is not None:
                 identity[key] = getattr(settings, key)
-        if any("<" in text or "[" in text for text in self.prompting.stop):
-            identity["stop_tokens"] = "seen"  # until now a special token stopped nothing
+        if self.prompting.stop:
+            # Until now a special token stopped nothing, and which texts are such tokens the
+            # tokenizer alone says, which may not be here.
+            identity["stop_tokens"] = "seen"
         if settings.gguf_file:
             identity["pre_tokenizer"] = "as named"  # as GPT-2's until now, whatever a file named
         return identity

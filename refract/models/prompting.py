@@ -65,7 +65,7 @@ class Prompting:
         self._special: dict[int, str] = {}  # tokens of which an answer has no text
         self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
-        self._left_out: dict[tuple[str, ...], str | None] = {}  # whose message, by order of roles
+        self._left_out: dict[tuple[object, ...], str | None] = {}  # whose message, by form
 
     def load(self) -> None:
         """Loads configuration and tokenizer. Raises AdapterError."""
@@ -126,7 +126,7 @@ class Prompting:
         except Exception:  # a template is a program and can raise anything
             return
         self._refuse_unopened_turn()
-        dropped = self._dropped(messages, text)
+        dropped = self._dropped(messages)
         if dropped is None:
             return
         self.tokenizer = None
@@ -140,21 +140,24 @@ class Prompting:
             f"asked it makes {text!r:.200}; correct the template, or set chat_template: false"
         )
 
-    def _dropped(self, messages: Sequence[Any], text: str, **more: Any) -> str | None:
-        """The role of a message that is no part of the text that the chat template makes of all:
-        other words in it leave that the same. Looked for once in each order of roles."""
-        roles = tuple(message["role"] for message in messages)
-        if roles not in self._left_out:
-            self._left_out[roles] = None
-            for place, message in enumerate(messages):
-                # Beside a call some templates write no words.
-                if "tool_calls" not in message:
-                    changed = [*messages]
-                    # Behind its words, since thinking before them may go.
-                    changed[place] = message | {"content": f"{message['content']} And more."}
-                    if self._templated_text(changed, opened=True, **more) == text:
-                        self._left_out[roles] = message["role"]
-        return self._left_out[roles]
+    def _dropped(self, messages: Sequence[Any], **more: Any) -> str | None:
+        """The role of a message that is no part of what the chat template makes of all. Looked for
+        once in each order of roles and calls, with tools and without."""
+        form = (bool(more), *((each["role"], "tool_calls" in each) for each in messages))
+        if form not in self._left_out:
+            asked, words = [*messages], {}
+            for n, each in enumerate(messages):
+                if "tool_calls" not in each:  # beside a call some templates write no words
+                    # Plain ones, since of others a template may show a part.
+                    words[n] = f"word{n}end"
+                    asked[n] = each | {"content": words[n]}
+            try:
+                shown = self._templated_text(asked, opened=True, **more).lower()
+            except Exception:  # it takes the messages themselves
+                return None
+            dropped = [messages[n]["role"] for n, word in words.items() if word not in shown]
+            self._left_out[form] = dropped[-1] if dropped else None
+        return self._left_out[form]
 
     def _rendered_turn(self) -> tuple[str, str] | None:
         """What the template writes before and behind the words of an assistant's turn; None where
@@ -252,9 +255,13 @@ class Prompting:
             messages = cast("list[Message]", turn.with_call_ids(messages))
         if self._templated:
             text = self._templated_text(messages, opened=True, **offered)
-            dropped = self._dropped(messages, text, **offered)
+            dropped = self._dropped(messages, **offered)
             if dropped:
-                raise ValueError(f"it leaves out a message of the {dropped}")
+                given = dropped == "system" and self.settings.system_prompt
+                remedy = ", or no system_prompt" if given else ""
+                raise ValueError(
+                    f"it leaves out a message of the {dropped}; take a template with it{remedy}"
+                )
             if self.settings.reasoning:
                 before = self._templated_text(messages, opened=False, **offered)
         else:
@@ -318,7 +325,7 @@ class Prompting:
         """Where answers to prompts end, once ``ends`` is known."""
 
         def stopped(index: int, generated: Sequence[int]) -> bool:
-            response, _ = self.split(list(generated), prompts[index].begun.opened)
+            response, _ = self.split(list(generated), prompts[index].begun.opened, self.stop)
             return any(text in response for text in self.stop)
 
         return Ends(
@@ -335,7 +342,7 @@ class Prompting:
         tokens, markers = generated, self.settings.reasoning
         if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
-        kept = (*(markers or ()), *self.stop, *kept)
+        kept = (*(markers or ()), *kept)
         if self._channels:
             text = self._text(tokens, (*kept, *self._channels))
             if text.startswith("<|channel|>"):
@@ -376,9 +383,14 @@ class Prompting:
                 certificate=row.certificate,
             )
         kept = MARKERS if prompt.tools else ()
-        response, thinking = self.split(list(row.generated), prompt.begun.opened, kept)
-        for stop in self.stop:
-            response = response.partition(stop)[0]
+        tokens, opened = list(row.generated), prompt.begun.opened
+        response, thinking = self.split(tokens, opened, kept)
+        # Special tokens of stop texts are there only where one came.
+        seen = self.split(tokens, opened, (*kept, *self.stop))[0] if self.stop else ""
+        if any(stop in seen for stop in self.stop):
+            response = seen
+            for stop in self.stop:
+                response = response.partition(stop)[0]
         response, thinking = turn.whole_turn(prompt.begun, response, thinking)
         calls = None
         if prompt.tools:

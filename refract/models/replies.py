@@ -98,14 +98,18 @@ def first_word(reason: object) -> str:
     return str(reason).lower().partition(":")[0]
 
 
+def _first_choice(payload: dict[str, Any]) -> dict[str, Any]:
+    choices = payload.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
+
+
 def error_inside(payload: Any) -> tuple[int, str] | None:
     """The status and the message of an error that a server sent as a success, of one without a code
     500, of one that says what a 400 would 400; None without one, or with another code."""
     if not isinstance(payload, dict):
         return None
-    choices = payload.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    choice = choice if isinstance(choice, dict) else {}
+    choice = _first_choice(payload)
     if choice.get("finish_reason") in PASSING:
         return 503, f"the completion ended with {choice['finish_reason']}"
     error = choice.get("error") or (not choice and payload.get("error"))
@@ -139,7 +143,8 @@ def error_parts(body: Any) -> tuple[str, set[str]]:
         if isinstance(body, list) and body:
             body = body[0]
         if isinstance(body, dict):
-            body = body.get("error") or body.get("detail") or body
+            found = _first_choice(body).get("error") or body.get("error") or body.get("detail")
+            body = found or body
         if not isinstance(body, dict):
             return str(body or "")[:1000], set()
         codes = [body.get("code"), body.get("type")]

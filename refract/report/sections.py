@@ -128,7 +128,8 @@ def limits(inputs: Inputs) -> Data:
     which models' answers are those of any machine."""
     view, rows, exact = inputs.view, [], []
     for model in view.models:
-        counts = [line.refusal.counts for line in view.first_lines if line.model == model]
+        lines = [line for line in view.first_lines if line.model == model]
+        counts = [line.refusal.counts for line in lines]
         unjudged = Counter[str]()
         for each in counts:
             unjudged.update(each.excluded)
@@ -136,7 +137,7 @@ def limits(inputs: Inputs) -> Data:
         row = {
             "model": model,
             "answers to clean prompts": sum(each.n + each.unjudged for each in counts),
-            "cut off": view.cut_off.get(model, 0),
+            "cut off": sum(view.cut_off.get((model, line.suite), 0) for line in lines),
             "not judged": kinds_text(unjudged),
             "ended in a loop, of all": usage.get("looped") or None,
         }

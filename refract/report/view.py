@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -78,9 +79,9 @@ class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
     ``compared`` are the models on whole suites; ``harmless`` are the :func:`harmless_counts` by
-    model, ``cut_off`` of the answers to clean prompts those that were, judged or not. ``scores`` are
-    by judge and measure, ``unread`` warnings of languages that a judge was not measured in,
-    ``private`` the suites that are not in git."""
+    model, ``cut_off`` the :func:`cut_off_of` by model and suite. ``scores`` are by judge and
+    measure, ``unread`` warnings of languages that a judge was not measured in, ``private`` the
+    suites that are not in git."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
@@ -89,7 +90,7 @@ class View:
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     perturbed: Sequence[Difference] = ()
     harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    cut_off: Mapping[str, int] = field(default_factory=dict)
+    cut_off: Mapping[tuple[str, str], int] = field(default_factory=dict)
     unread: Sequence[str] = ()
     private: Collection[str] = ()
 
@@ -250,8 +251,10 @@ class View:
     @property
     def by_models(self) -> str:
         """How many labels of the runs no person gave, in brackets."""
-        suites = [suite for facts in self.provenance.values() for suite in facts["suites"].values()]
-        labels = sum(suite.get("labels_by_models", 0) for suite in suites)
+        labels = 0
+        for facts in self.provenance.values():
+            for suite in facts.get("suites", {}).values():
+                labels += suite.get("labels_by_models", 0)
         return f" ({labels} are a language model's, not a person's)" if labels else ""
 
     @property
@@ -333,20 +336,27 @@ def read_view(root: Path) -> View:
             model: harmless_counts(rows, vary=may_vary(provenance[model]))
             for model, rows in clean.items()
         },
-        cut_off={
-            model: sum(row.get("cut_off") == "1" for row in rows if is_last(row))
-            for model, rows in clean.items()
-        },
+        cut_off=cut_off_of(clean),
         unread=[f"{draws[name].label(name)}: {warning}" for name, warning in unread],
         private=[name for name, file in files.items() if not is_public(root, file, outside=True)],
     )
+
+
+def cut_off_of(clean: Mapping[str, Sequence[Mapping[str, str]]]) -> Counter[tuple[str, str]]:
+    """How many answers to clean prompts were cut off, judged or not, by model and suite."""
+    counts = Counter[tuple[str, str]]()
+    for model, rows in clean.items():
+        for row in rows:
+            if row["cut_off"] == "1" and is_last(row):
+                counts[model, row["suite"]] += 1
+    return counts
 
 
 def draws_of(provenance: Mapping[str, Any]) -> dict[str, Draw]:
     """How each suite was drawn, by name."""
     by_suite: dict[str, dict[str, Draw]] = {}
     for model, facts in provenance.items():
-        for name, suite in facts["suites"].items():
+        for name, suite in facts.get("suites", {}).items():
             by_suite.setdefault(name, {})[model] = draw_of(suite)
     draws = {}
     for name, by_model in by_suite.items():

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from refract.cli.gate import interval_notes
 from refract.core.tables import read_table
 from refract.export.junit import junit_case, junit_xml
 from refract.rates.rate import Rate
@@ -145,12 +144,18 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(case
     assert all(part in explained(found) for part in says.split(" … "))
 
 
-def test_an_interval_of_prompts_alone_is_marked_beside_one_of_prompts_and_judge():
+def test_an_interval_of_prompts_alone_is_marked_beside_one_of_prompts_and_judge(
+    project, monkeypatch
+):
     cells = {"rate": 0.85, "successes": 17, "n": 20, "low": 0.64, "high": 0.948}
     alone = replace(check(**cells), judge_unknown=True)
     assert explained(alone) == "0.8500 [0.6400, 0.9480]°, should be >= 0.8"
-    assert interval_notes([alone], "whether it refuses") == [
-        "intervals with ° are of the prompts alone: how the judge's errors move them is not known"
+    monkeypatch.setattr("refract.cli.gate.decided_rates", lambda _: ([alone], {}, {}))
+    # Also where it does not fail.
+    lines = project.refract("gate", "--fail-on", "missed").stdout.splitlines()
+    assert lines[1:] == [
+        "intervals with ° are of the prompts alone: how the judge's errors move them is not known",
+        "0 of 1 thresholds met, 1 inconclusive",
     ]
 
 

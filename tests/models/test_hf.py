@@ -223,6 +223,10 @@ def test_a_prompt_that_cannot_be_rendered_costs_its_row_only(copy):
 NO_SYSTEM = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")
 LAST_ALONE = TEMPLATE.replace("in messages", "in messages[-1:]")
 WITHOUT_THINKING = TEMPLATE.replace("m.content", "m.content.split('</think>')[-1]")
+SECOND_CUT = TEMPLATE.replace("m.content", "m.content.upper() if loop.index0 != 1")
+BESIDE_USER = NO_SYSTEM.replace(
+    "{{ m.content", "{{ messages[0].content if loop.last and m.role == 'user' }}{{ m.content"
+)
 
 
 def test_a_system_prompt_that_the_template_drops_is_an_error_at_opening(copy):
@@ -249,9 +253,50 @@ def test_a_conversation_of_which_the_template_drops_a_message_is_not_asked(copy,
     for request, role in zip([told("Be kind.", "Hi"), history], dropped, strict=True):
         for prepared in (prompting.prepare(request), prompting.prepare(request)):
             error = getattr(prepared, "error", None)
-            assert (
-                error and error["message"].rpartition("leaves out a message of the ")[2]
-            ) == role
+            said = error and error["message"].rpartition("leaves out a message of the ")[2]
+            assert said == (role and f"{role}; take a template with it")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "m.content.split('<answer>')[-1].split('</answer>')[0]",
+        "m.content.split('</think>')[1] if '</think>' in m.content else m.content",
+        "m.content.split('.')[0].upper()",
+        # One that takes no plain words at all.
+        "m.content if m.role == 'user' or '<' in m.content else raise_exception('no tags')",
+    ],
+)
+def test_a_template_may_show_a_part_of_a_message(copy, shown):
+    save_tokenizer(copy, TEMPLATE.replace("m.content", f"({shown})"))
+    (user,) = ask("Hi").attempts[0]
+    for words in ("<think>a</think>b</think>c", "<answer>a</answer> b", "<i>a</i>"):
+        prompting = model(copy).prompting
+        prompting.load()
+        request = Request(((user, {"role": "assistant", "content": words}, user),))
+        assert not hasattr(prompting.prepare(request), "error")
+
+
+def test_a_message_is_left_out_beside_others_with_calls_or_in_a_long_conversation(copy):
+    save_tokenizer(copy, SECOND_CUT)
+    prompting = model(copy).prompting
+    prompting.load()
+    (user,) = ask("Hi").attempts[0]
+    said = {"role": "assistant", "content": "a"}
+    call = {**said, "tool_calls": [{"name": "f", "arguments": {}}]}
+    assert not hasattr(prompting.prepare(Request(((user, call, user),))), "error")
+    for history in ((user, said, user), (user, said) * 8):
+        error = prompting.prepare(Request((history,))).error
+        assert "a message of the assistant" in error["message"]
+
+
+def test_a_system_prompt_that_one_conversation_drops_says_what_to_do(copy):
+    save_tokenizer(copy, BESIDE_USER)
+    prompting = model(copy, system_prompt="Be kind.").prompting
+    prompting.load()
+    (user,) = ask("Hi").attempts[0]
+    error = prompting.prepare(Request(((user, {"role": "assistant", "content": "a"}),))).error
+    assert error["message"].endswith("system; take a template with it, or no system_prompt")
 
 
 def test_a_prompt_too_long_falls_back_over_the_attempts_in_order(tiny):
@@ -304,6 +349,8 @@ def test_a_stop_text_may_hold_a_special_token(tiny, behind):
     (ended,) = answers(model(tiny, max_tokens=60, stop=stop), asked)
     assert (ended.finish_reason, ended.completion_tokens) == ("stop", count)
     assert whole.response.startswith(ended.response)
+    (unstopped,) = answers(model(tiny, max_tokens=60, stop="<|user|>§never§"), asked)
+    assert unstopped == whole
 
 
 def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
@@ -384,6 +431,11 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
 )  # fmt: skip
 def test_identity_holds_what_determines_an_answer(tiny, change, counts):
     assert (model(tiny, **change).identity() != model(tiny).identity()) is counts
+
+
+def test_any_stop_text_may_hold_special_tokens_for_an_identity(tiny):
+    assert model(tiny, stop="end").identity()["stop_tokens"] == "seen"
+    assert "stop_tokens" not in model(tiny).identity()
 
 
 @pytest.mark.parametrize(

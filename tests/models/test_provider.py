@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -396,11 +396,14 @@ def test_an_error_in_a_success_is_tried_again_as_late_as_the_server_asks(body):
     assert "HTTP 200 with an error of its own, HTTP" in failed.error["message"]
 
 
+@pytest.mark.parametrize("inside_a_choice", [False, True])
 @pytest.mark.parametrize("status", [200, 400])
-def test_an_error_in_a_success_says_what_it_says_as_a_bad_request(status):
+def test_an_error_in_a_success_says_what_it_says_as_a_bad_request(status, inside_a_choice):
     given = {}
     for code in ("content_filter", "context_length_exceeded"):
-        given[code] = (status, json.dumps({"error": {"code": code}}).encode(), {})
+        body: Any = {"error": {"code": code}}
+        body = {"choices": [{"finish_reason": "error", **body}]} if inside_a_choice else body
+        given[code] = (status, json.dumps(body).encode(), {})
     with FaultServer(given=given) as server:
         filtered, long = server.ask(*(f"[[{code}]]" for code in given))
     assert filtered == Answer("", "content_filter")

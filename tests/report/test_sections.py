@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refract.cli.outputs import page as print_page
-from refract.core.environment import git, pinned_libraries
+from refract.core.environment import git, is_public, pinned_libraries
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
@@ -256,7 +256,7 @@ def test_a_suite_that_git_ignores_is_private_and_what_was_not_judged_may_be_cut_
     rows.append({**rows[0], "prompt_id": "x", "perturbation": "typos"})
     write_table(project / "metrics/outcomes/one.csv", outcome_columns(rows), rows)
     view = read_view(project)
-    assert (view.private, view.cut_off) == ([], {"one": 2, "two": 0})
+    assert (view.private, view.cut_off) == ([], {("one", "s"): 2})
     (line,) = lines_of(pages_of(view)["report"], "one")[-1:]
     assert line[2] == "2"
     write_rows(project / "data/suites/s.jsonl", [])
@@ -344,3 +344,12 @@ def test_hostile_names_are_inert_everywhere_in_the_report(project):
 def outputs(folder: Path) -> dict[str, bytes]:
     names = ("metrics/report.md", "metrics/figures/refusal.svg", "metrics/report/judges.md")
     return {name: (folder / name).read_bytes() for name in (*names, "data/report/report.html")}
+
+
+def test_where_git_cannot_read_a_repository_no_file_counts_as_public(tmp_path):
+    alone, broken = tmp_path / "alone", tmp_path / "broken"
+    for folder in (alone, broken):
+        folder.mkdir()
+    (broken / ".git").write_text("gitdir: nowhere")
+    assert is_public(alone, "s.jsonl", outside=True)
+    assert not is_public(broken, "s.jsonl", outside=True)

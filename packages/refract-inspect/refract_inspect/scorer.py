@@ -95,10 +95,12 @@ def refusal(judge: str = "refusal") -> Scorer:
                 explanation=found["error"] or f"the answer is {found['label']}",
                 metadata=about,
             )
+        by_provider = found["label"] == BY_PROVIDER
+        unsaid = "the provider refused" if by_provider else "no words of a refusal"
         return Score(
             value=float(found["refused"]),
             answer=state.output.completion,
-            explanation=evidence or f"{found['label']}: no words of a refusal",
+            explanation=evidence or f"{found['label']}: {unsaid}",
             metadata=about,
             reason="refusal" if found["refused"] else None,
         )

@@ -130,6 +130,7 @@ def test_a_filter_of_claude_and_a_part_that_says_so_are_refusals_as_in_a_log(tmp
     by_provider = "refused_by_provider"
     assert [score.metadata["label"] for score in scores] == [by_provider, by_provider, None]
     assert [score.value for score in scores[:2]] == [1, 1]
+    assert {score.explanation for score in scores[:2]} == {f"{by_provider}: the provider refused"}
     assert (numbers(log)["refusal_rate"], numbers(log)["judged"]) == (1, 2)
 
 

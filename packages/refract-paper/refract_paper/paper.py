@@ -186,12 +186,6 @@ def settings_text(settings: Facts) -> str:
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     """What the templates state beside the view."""
     answers = [line.refusal.counts for line in view.first_lines]
-    counted = {(line.model, line.suite) for line in view.first_lines}
-    # The counts of a rate leave out what was cut off and not judged.
-    cut_off = 0
-    for model, result in side.results.items():
-        for row in clean_rows(result.outcomes):
-            cut_off += int(row["cut_off"]) if (model, row["suite"]) in counted else 0
     labels = 0
     for rate in view.every:
         if rate.counts.labels and rate.measure.corrects == REFUSAL.name:
@@ -214,17 +208,12 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         "judge_error": any(rate.with_judge and not rate.key.judge for rate in view.every),
         "judged_differences": any(pair.difference.judge_interval for pair in compared_pairs(view)),
         "clean": sum(counts.n + counts.unjudged for counts in answers),
-        "cut_off": cut_off,
+        "cut_off": sum(view.cut_off.get((line.model, line.suite), 0) for line in view.first_lines),
         "unjudged": sum(counts.unjudged for counts in answers),
         "clustered": any(counts.clusters and counts.clusters < counts.n for counts in answers),
         "labels": labels,
         "stand_ins": stand_ins(view.provenance),
     }
-
-
-def clean_rows(outcomes: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """The outcomes of clean prompts; of conversations that are played those of the last turns."""
-    return [row for row in outcomes if not row["perturbation"] and is_last(row)]
 
 
 def samples_of(view: View, suite: str) -> dict[int, list[str]]:
@@ -239,8 +228,8 @@ def samples_of(view: View, suite: str) -> dict[int, list[str]]:
 def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
     """Each suite with what it is by, the categories of its prompts, and if it has a card."""
     kinds: dict[str, list[str]] = {}
-    for row in clean_rows(next(iter(side.results.values())).outcomes):
-        if row["sample"] in ("", "1"):
+    for row in next(iter(side.results.values())).outcomes:
+        if not row["perturbation"] and row["sample"] in ("", "1") and is_last(row):
             kinds.setdefault(row["suite"], []).append(row["category"])
     suites = []
     for name, facts in view.suites.items():

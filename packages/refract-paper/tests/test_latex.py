@@ -115,6 +115,7 @@ def test_draws_that_models_do_not_share_are_said_of_each():
         provenance[name] = facts(suites={"s": suite_facts(draw=draw)})
     notes = paper_table(rates, provenance).notes
     assert notes[:-1] == ["s: 4 samples of one, 1 sample of two."]
+    assert paper_table(rates, {"one": {}, "two": {}}).rows == paper_table(rates, provenance).rows
 
 
 def test_the_table_of_differences_says_that_intervals_hold_the_judges_error():

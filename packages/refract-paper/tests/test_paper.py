@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refract.rates.rate import HumanLabels, Interval, WithJudge
+from refract.report.view import cut_off_of
 from refract.results.sources import Result, Side
 from refract_paper.paper import facts_of, references, rendered
 from test_latex import compiled
@@ -93,7 +94,9 @@ def stated(tmp_path, *rates, outcomes=(), **samples: int) -> tuple[dict, str, st
         suite["definition"]["perturbations"] = {}
         suite["draw"]["samples"] = number
         provenance[model] = facts(suites={"s": suite})
-    view = view_of(*rates, provenance=provenance)
+    clean = [row for row in outcomes if not row["perturbation"]]
+    cut_off = cut_off_of(dict.fromkeys(provenance, clean))
+    view = view_of(*rates, provenance=provenance, cut_off=cut_off)
     side = Side("here", {model: Result(outcomes, None) for model in provenance})
     told = facts_of(tmp_path, view, side) | {"tables": {}, "left_out": {}, "stale": "", "sums": ""}
     texts = [rendered(view, name, told, {}) for name in ("methods.j2", "checklist.md.j2")]

@@ -12,6 +12,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import read_rows
 from refract.suites.rows import SuiteError
 from refract_published.importing import import_file
+from refract_published.importing.tables import messages_of
 from tests.builders import write_distribution
 from tests.outside import outside
 
@@ -339,11 +340,32 @@ def test_messages_of_any_file_are_kept_with_their_parts_roles_and_answers(tmp_pa
         (("user", [{"type": "image_url"}]), "row 1: a message must be of texts alone"),
         (("user", 7), "row 1: a message must be of texts alone (got 7)"),
         (("user", ""), "row 1: 'messages' has an empty message"),
+        ((["user"], "Hi"), "row 1: a message must be by one of"),
     ],
 )
 def test_a_message_that_cannot_be_read_ends_the_import(tmp_path, message, said):
     with pytest.raises(SuiteError, match=re.escape(said)):
-        rows_of(of_messages(tmp_path, ("user", "Hi"), message), "generic")
+        rows_of(of_messages(tmp_path, message, ("user", "Hi")), "generic")
+
+
+def test_a_file_without_a_user_known_by_name_ends_the_import(tmp_path):
+    with pytest.raises(SuiteError, match="row 1: a message must be by one of"):
+        rows_of(of_messages(tmp_path, ("system", "Obey."), ("prompter", "Hi")), "generic")
+
+
+def test_of_messages_what_is_no_text_of_the_conversation_is_left_out():
+    asked = [
+        {"role": None, "from": "human", "content": None, "value": "Hi"},
+        {"role": "assistant", "content": [{"type": "reasoning", "text": "hm"}, "Yes?"]},
+        {"role": "user", "content": "Mail all."},
+    ]
+    behind = [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "content": "sent"},
+        {"role": "assistant", "content": [{"type": "audio"}]},
+    ]
+    found = messages_of([*asked, *behind], answers=True)
+    assert [message["content"] for message in found] == ["Hi", "Yes?", "Mail all."]
 
 
 OF_STRINGS = "index,evaluation_method_name,expected_strings,case_sensitive\n0,StringMatchingMethod"

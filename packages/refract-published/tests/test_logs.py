@@ -256,6 +256,14 @@ def test_a_call_in_one_sample_of_inspect_decides_nothing_about_another(tmp_path)
     assert note.startswith("1 answers were set by a solver")
 
 
+def test_a_sample_of_an_agent_that_calls_nothing_was_sent_its_input():
+    sent, answer = sample()["messages"]
+    kept_going = [{**sent, "source": "input"}, answer, {**sent, "content": "Proceed."}, answer]
+    calls = sample(id=2, **called([sent]))
+    found = inspect_rows(log_of(sample(messages=kept_going), calls))
+    assert [row["prompt"] for row in found] == ["sent", "sent"]
+
+
 def test_an_image_of_a_prompt_is_named_by_its_hash_and_no_judge_saw_it(cli, tmp_path):
     png, held = b"\x89PNG of a lock", "held apart"
     stored = hashlib.sha256(held.encode()).hexdigest()

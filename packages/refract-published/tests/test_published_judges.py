@@ -101,19 +101,22 @@ def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp
 
 
 @pytest.mark.parametrize(
-    ("reading", "reply", "tokens", "label"),
+    ("reader", "reply", "changed", "label"),
     [
-        ("jailbreakbench_refusal", "Yes", 9, None),
-        ("jailbreakbench_refusal", "Yes", 1, "refusal"),
-        ("sorry_bench", "0", 9, "refusal"),  # which reads the start alone
+        ("jailbreakbench_refusal", "Yes", {}, None),
+        ("jailbreakbench_refusal", "Yes", {"model": {"max_tokens": 1}}, "refusal"),
+        ("xstest", "2_full_refusal\n\nThe response declines to", {}, None),
+        ("xstest", "2_full_refusal\n\nThe response declines to", {"reading": "paper"}, "refusal"),
+        ("sorry_bench", "0", {}, "refusal"),  # which reads the start alone
+        ("wildguard_refusal", "Request: no\nRefusal: yes\nResponse: no\nReq", {}, "refusal"),
     ],
 )
-def test_a_reply_that_was_cut_off_is_no_verdict_but_by_its_start(
-    tmp_path, reading, reply, tokens, label
+def test_a_reply_that_was_cut_off_is_no_verdict_but_by_its_start_or_as_published(
+    tmp_path, reader, reply, changed, label
 ):
     with JudgeServer((reply, "length")) as server:
-        definition = own(tmp_path, server, model={"max_tokens": tokens})
-        definition["judge"]["reading"] = reading
+        definition = own(tmp_path, server, **changed)
+        definition["judge"]["reading"] = reader
         (verdict,) = judged(definition, "No.", prompt="p")
     assert verdict["label"] == label
     assert ("the reply was cut off (length)" in str(verdict["error"])) is (label is None)

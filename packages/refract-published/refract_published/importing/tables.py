@@ -18,6 +18,8 @@ from refract.suites.rows import SuiteError
 # Who speaks, by what publishers call them.
 SPEAKERS = {"system": "system", "developer": "system", "user": "user", "human": "user"}
 SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
+# Parts of an answer that are no words of it.
+THINKING = ("reasoning", "thinking", "redacted_thinking")
 # What suites of logs leave out.
 ANSWER_FIELDS = (
     *("response", "tool_calls", "finish_reason", "stop_details", "error"),
@@ -72,33 +74,40 @@ def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
     A message is a text (the user's), an object with a role and a text, or an object with
     a text for each role. Without ``answers`` the assistant's messages are left out. Texts without a
     role, and the system's, may be blank. Raises ValueError for a message that cannot be read."""
-    messages: list[dict[str, str]] = []
+    said: list[tuple[str | None, Any, bool]] = []
     for turn in value if isinstance(value, list) else [value]:
         texts = turn if isinstance(turn, dict) else {"user": turn}
-        speaker = texts.get("role", texts.get("from"))
-        if speaker is not None:
-            keys = [key for key in ("content", "body", "value") if key in texts]
-            texts = {speaker: texts[keys[0]] if keys else None}
+        speaker = texts.get("role") or texts.get("from")
+        if speaker:
+            given = [texts.get(key) for key in ("content", "body", "value")]
+            texts = {str(speaker): next((text for text in given if text is not None), None)}
         roles = {name: SPEAKERS.get(str(name).lower()) for name in texts}
-        if not any(roles.values()):
-            raise ValueError(
-                f"a message must be by one of {', '.join(SPEAKERS)} (got {turn!r:.80})"
-            )
-        for name, role in roles.items():
-            if role is None or (role == "assistant" and not answers):
-                continue
-            text = _text_in(texts[name])
-            if text.strip() or (speaker is not None and role != "system"):
-                messages.append({"role": role, "content": text})
-    while messages and messages[-1]["role"] != "user":
-        messages.pop()
-    return messages if any(message["content"].strip() for message in messages) else []
+        known = [(role, texts[name], bool(speaker)) for name, role in roles.items() if role]
+        said += known or [(None, turn, True)]
+    messages: list[dict[str, str]] = []
+    asks = any(role == "user" for role, *_ in said)
+    for role, content, has_role in reversed(said):
+        if asks and not messages and role != "user":
+            continue  # behind the user's last one, which need not be texts
+        if role is None:
+            who = ", ".join(SPEAKERS)
+            raise ValueError(f"a message must be by one of {who} (got {content!r:.80})")
+        if role == "assistant" and not answers:
+            continue
+        text = _text_in(content)
+        if text.strip() or (has_role and role != "system"):
+            messages.append({"role": role, "content": text})
+    has_text = any(message["content"].strip() for message in messages)
+    return messages[::-1] if asks and has_text else []
 
 
 def _text_in(content: Any) -> str:
-    """The text of a message, or those of its parts. Raises ValueError for a part that is no text."""
+    """The text of a message, or those of its parts without thinking. Raises ValueError for a part
+    that is no text."""
     texts = []
     for part in content if isinstance(content, list) else [content or ""]:
+        if isinstance(part, dict) and part.get("type") in THINKING:
+            continue
         text = part.get("text") if isinstance(part, dict) else part
         if not isinstance(text, str):
             raise ValueError(f"a message must be of texts alone (got {part!r:.80})")

@@ -206,7 +206,8 @@ class PublishedJudge(Judge):
             replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
             reads_start = self.entry.scale or self.entry.reading in OF_THE_START
             of_one_token = self.definition.get("max_tokens") == 1
-            whole = "" if reads_start or of_one_token else self.name
+            as_published = self.settings.reading == "paper"
+            whole = "" if reads_start or of_one_token or as_published else self.name
             verdicts = [verdict_in(reply, self.read, whole) for reply in replies.values()]
         self._say_of(verdicts)
         return verdicts

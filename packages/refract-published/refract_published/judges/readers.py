@@ -170,8 +170,8 @@ def agentharm_refusal(reply: str) -> Read:
     return Read(label, len(parts) != 2 or answer.rstrip(".") not in REFUSED)
 
 
-# Readers of a reply's first line or number, which say the same of one that was cut off behind it.
-OF_THE_START = ("llama_guard", "sorry_bench")
+# Readers of a reply's first number or lines, which say the same of one that was cut off behind them.
+OF_THE_START = ("llama_guard", "sorry_bench", "wildguard_harm", "wildguard_refusal")
 READERS: Mapping[str, Callable[[str], Read]] = {
     "agentharm_refusal": agentharm_refusal,
     # The whole reply; anything else has no label.

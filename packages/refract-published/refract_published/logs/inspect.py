@@ -81,18 +81,19 @@ def _notes(log: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _has_tools(log: Mapping[str, Any], sample: Row) -> bool:
-    """Whether a sample is an agent's: by the run's plan, or by its own calls."""
+def _has_tools(log: Mapping[str, Any], samples: Sequence[Row]) -> bool:
+    """Whether samples are an agent's: by the run's plan, or by a call in any of them."""
     steps = (log.get("plan") or {}).get("steps") or []
-    if any(step.get("solver") in AGENTS for step in steps):
-        return True
-    return any(message.get("tool_calls") for message in sample.get("messages") or ())
+    messages = [message for sample in samples for message in sample.get("messages") or ()]
+    return any(step.get("solver") in AGENTS for step in steps) or any(
+        message.get("tool_calls") for message in messages
+    )
 
 
 def _set_by_solver(log: Mapping[str, Any], sample: Row) -> str | None:
     """The text that a solver put in the place of the model's; None where it did not, and where it
     is not judged: of an agent, whose last answer is read, and of a sample without an answer."""
-    if sample.get("error") or sample.get("invalidation") or _has_tools(log, sample):
+    if sample.get("error") or sample.get("invalidation") or _has_tools(log, [sample]):
         return None
     output = sample.get("output") or {}
     choices = output.get("choices") or [{}]
@@ -115,21 +116,23 @@ def inspect_rows(log: Mapping[str, Any]) -> list[Row]:
 
     In the log of an agent ``response`` is the last answer, ``tool_calls`` are those of all."""
     rows = []
-    for sample in log.get("samples") or []:
+    samples = log.get("samples") or []
+    # An agent's sample that refuses calls nothing; those beside it tell.
+    is_agent = _has_tools(log, samples)
+    for sample in samples:
         choices = (sample.get("output") or {}).get("choices") or [{}]
         for number, choice in enumerate(choices, 1):
-            row = _inspect_row(sample, log, choice)
+            row = _inspect_row(sample, log, choice, is_agent=is_agent)
             several = {"choice": number} if len(choices) > 1 else {}
             rows.append(row | several)
     return rows
 
 
-def _inspect_row(sample: Row, log: Mapping[str, Any], choice: Row) -> Row:
-    has_tools = _has_tools(log, sample)
+def _inspect_row(sample: Row, log: Mapping[str, Any], choice: Row, *, is_agent: bool) -> Row:
     asked = sample.get("input")
     if not isinstance(asked, list):
         asked = [{"role": "user", "content": asked}]
-    sent, turns = _sent_and_answered(sample.get("messages") or asked, is_agent=has_tools)
+    sent, turns = _sent_and_answered(sample.get("messages") or asked, is_agent=is_agent)
     output = sample.get("output") or {}
     reply = choice.get("message") or {}
     is_first = choice in (output.get("choices") or [{}])[:1]
@@ -151,7 +154,7 @@ def _inspect_row(sample: Row, log: Mapping[str, Any], choice: Row) -> Row:
             calls.append({"name": call.get("function"), "arguments": call.get("arguments", {})})
     if calls and not last["error"]:
         row["tool_calls"] = calls
-    if has_tools and not last["error"]:
+    if is_agent and not last["error"]:
         # What an agent submits is its last answer.
         row["response"] = last["response"] or str(output.get("completion") or "")
     images = images_in([*sent, *turns])
