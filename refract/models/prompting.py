@@ -257,8 +257,9 @@ class Prompting:
             text = self._templated_text(messages, opened=True, **offered)
             dropped = self._dropped(messages, **offered)
             if dropped:
-                given = dropped == "system" and self.settings.system_prompt
-                remedy = ", or no system_prompt" if given else ""
+                remedy = ""
+                if dropped == "system" and self.settings.system_prompt:
+                    remedy = ", or no system_prompt"
                 raise ValueError(
                     f"it leaves out a message of the {dropped}; take a template with it{remedy}"
                 )

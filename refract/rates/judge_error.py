@@ -391,8 +391,7 @@ def labelled_interval(
     share = found_of(part, confidence)
     if error.paths(part.prompts).gainsaid(share, labels):
         alone = of_labels_alone(share, labels, confidence)
-        found = Interval(min(found.low, alone.low), max(found.high, alone.high))
-        return _settled(found)
+        return _settled(Interval(min(found.low, alone.low), max(found.high, alone.high)))
     if found.width <= judged.width:
         return found
     low = found.low + (found.width - judged.width) / 2

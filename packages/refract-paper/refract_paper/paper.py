@@ -191,8 +191,8 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         if rate.counts.labels and rate.measure.corrects == REFUSAL.name:
             labels += rate.counts.labels.used
     once = []
-    for model, of in view.provenance.items():
-        if all(suite["draw"]["samples"] == 1 for suite in of["suites"].values()):
+    for model, about in view.provenance.items():
+        if all(suite["draw"]["samples"] == 1 for suite in about["suites"].values()):
             once.append(model)
     judge_keys = {}
     for name, judge in view.judges.items():

@@ -110,8 +110,10 @@ def interval_note(view: View, shown: Sequence[Rate]) -> str:
     places = {(rate.suite, rate.model) for rate in shown}
     provenance = {}
     for model, facts in view.provenance.items():
-        of = facts.get("suites", {})
-        suites = {suite: of[suite] for suite in of if (suite, model) in places}
+        suites = {}
+        for suite, about in facts.get("suites", {}).items():
+            if (suite, model) in places:
+                suites[suite] = about
         if suites:
             provenance[model] = {**facts, "suites": suites}
     return replace(view, rates={"": [*shown, *labelled]}, provenance=provenance).interval_note
