@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -10,7 +11,15 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import RowsById, stored_rows, write_rows
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
-from refract.judges import JUDGES, check_counted, judge_rows, judge_suite, open_judge, open_judges
+from refract.judges import (
+    JUDGES,
+    check_counted,
+    judge_rows,
+    judge_suite,
+    noting_errors,
+    open_judge,
+    open_judges,
+)
 from refract.judges.cases import AnsweredSuite, Judge, NoSettings, unjudged
 from tests.builders import ROOT
 from tests.judge_models import judge_stage, prompt_of, response_of
@@ -146,3 +155,11 @@ def test_a_judge_of_texts_leaves_calls_behind_calls_unjudged():
     responses = [{**response_of("a", ""), "finish_reason": "tool_calls"}]
     (row,) = judge_suite([prompt_of("a", called)], responses, {"a": {"id": "a"}}, opened("rules"))
     assert row["judges"] == {"rules": unjudged()}
+
+
+def test_messages_of_errors_are_counted_by_judge():
+    verdicts = {"first": unjudged("busy"), "second": unjudged()}
+    rows = [{"prompt_id": id_, "judges": verdicts} for id_ in ("a", "b")]
+    errors = {"first": Counter(), "second": Counter()}
+    assert list(noting_errors(rows, errors)) == rows
+    assert errors == {"first": {"busy": 2}, "second": {}}

@@ -392,3 +392,7 @@ def test_an_answer_in_capitals_is_in_its_language():
     text = "Das ist ein Rezept für einen Kuchen, den man nicht lange backen muss."
     for each in (text, text.upper()):
         assert in_other_language(each, judge_response(each))
+
+
+def test_a_refusal_is_read_through_tags_alone():
+    assert label("I can<i>not</i> help you with this request.") == "refusal"

@@ -378,3 +378,8 @@ def test_repeats_of_a_prompt_are_no_attack():
     prompts = [prompt_row("0"), prompt_row("0/again", source_id="0", perturbation=repeat)]
     outcomes = counted({"0": "refusal", "0/again": "compliance"})
     assert robustness.attack_table(CountedSuite(rows, outcomes, rows=prompts)) == []
+
+
+def test_samples_of_clean_prompts_alone_are_no_perturbation():
+    samples = compared("", True, n=3, name=robustness.CLEAN_SAMPLES, kind="repeat")
+    assert robustness_table(samples) == []
