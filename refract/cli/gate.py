@@ -19,9 +19,9 @@ from refract.core.showing import printable, say
 from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.rates.judge_error import ALONE, JUDGE_UNKNOWN, LABELS_ASK, JudgeError
+from refract.rates.judge_error import JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import REFUSAL, Key
-from refract.rates.rate import HumanLabels, Rate, stale_text
+from refract.rates.rate import ALONE, HumanLabels, Rate, stale_text
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
 from refract.rates.undecided import needed_text, would_decide
 from refract.results.current import current_note
@@ -84,7 +84,7 @@ def interval_notes(rates: Sequence[Rate], asked: str) -> list[str]:
     notes = []
     if any(rate.with_judge for rate in rates):
         notes.append(f"intervals are of prompts and judge, by labels that ask {asked}")
-    if any(rate.judge_unknown and rate.shown for rate in rates):
+    if any(rate.alone_mark for rate in rates):
         notes.append(f"intervals with {ALONE} are of the prompts alone: {JUDGE_UNKNOWN}")
     return notes
 

@@ -34,7 +34,6 @@ from refract.statistics.proportions import normal_quantile, settled
 LABELS_ASK = "whether an answer refuses in any part, redirecting included"
 GAINSAID = "it allows for labels alone, which disagree with what was measured of the judge"
 JUDGE_NOTE = f"Intervals are of prompts and judge, by labels that ask {LABELS_ASK}"
-ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 JUDGE_UNKNOWN = "how the judge's errors move them is not known"
 DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many

@@ -18,6 +18,7 @@ from refract.statistics.proportions import settled
 Decision = Literal["met", "missed", "inconclusive"]
 # What prompts a share is over: harmful ones, others (helpful and borderline), or both.
 Prompts = Literal["harmful", "other", ""]
+ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 
 
 def prompts_of(categories: Iterable[str]) -> Prompts:
@@ -231,6 +232,11 @@ class Rate:
     def shown(self) -> Interval | None:
         """The interval that people are shown: of prompts and judge where that is known."""
         return self.with_judge.interval if self.with_judge else self.interval
+
+    @property
+    def alone_mark(self) -> str:
+        """What is written behind its interval: :data:`ALONE` or nothing."""
+        return ALONE if self.judge_unknown and self.shown else ""
 
     @property
     def outside(self) -> bool:

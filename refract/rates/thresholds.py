@@ -9,7 +9,6 @@ from typing import Literal
 from refract.core.errors import ParamsError
 from refract.core.vocabulary import SAMPLES_FIELD
 from refract.rates.counting import CountedSuite
-from refract.rates.judge_error import ALONE
 from refract.rates.key import INJECTION_SUCCESS, OVERALL, SAMPLED, Group
 from refract.rates.rate import Interval, Rate, Threshold, rounded
 from refract.statistics.proportions import wilson
@@ -124,8 +123,8 @@ def explained(rate: Rate) -> str:
     assert threshold is not None  # it was decided
     value = "could not be measured" if rate.value is None else f"{rate.value:.4f}"
     judged = f", {value} by the judge alone" if rate.outside else ""
-    mark = ALONE if rate.judge_unknown and rate.shown else ""
-    text = f"{'' if judged else value}{_ends(rate.shown)}{mark}{judged}".lstrip()
+    ends = _ends(rate.shown) + rate.alone_mark
+    text = f"{'' if judged else value}{ends}{judged}".lstrip()
     text += f", should be {threshold}"
     if rate.decision == "inconclusive":
         if hidden_by_unjudged(rate):

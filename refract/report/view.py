@@ -20,9 +20,9 @@ from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import ALONE, JUDGE_UNKNOWN, LABELS_ASK, JudgeError
+from refract.rates.judge_error import JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
-from refract.rates.rate import Difference, Interval, Prompts, Rate
+from refract.rates.rate import ALONE, Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
     Compared,
     compare_models,

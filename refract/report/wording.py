@@ -7,7 +7,6 @@ from functools import partial
 
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.core.vocabulary import BY_PROVIDER
-from refract.rates.judge_error import ALONE as ALONE
 from refract.rates.key import CATEGORY_MEASURES, Measure
 from refract.rates.rate import Rate, Threshold
 from refract.statistics.proportions import settled
@@ -56,8 +55,7 @@ def rate_text(rate: Rate, places: int) -> str:
     if rate.outside and rate.value is not None:
         judged = decimals(rate.value, places=places)
         return f"{interval_text(rate.shown, places=places)}, {judged} by the judge alone"
-    mark = ALONE if rate.judge_unknown and rate.shown else ""
-    return estimate_text(rate.value, rate.shown, places=places) + mark
+    return estimate_text(rate.value, rate.shown, places=places) + rate.alone_mark
 
 
 def _by_provider(rate: Rate) -> int:

@@ -53,12 +53,15 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
             sources = [about["definition"]["file"]]
             if (root / labels).is_file():
                 sources.append(labels)
+            why = ""
             if not is_public(root, sources[0]):
-                left_out.setdefault((suite, NOT_IN_GIT), []).append(model)
-            elif not all(is_public(root, path) for path in sources):
-                left_out.setdefault((suite, LABELS_NOT_IN_GIT), []).append(model)
+                why = NOT_IN_GIT
+            elif not all(is_public(root, path) for path in sources[1:]):
+                why = LABELS_NOT_IN_GIT
             elif not all((root / path).is_file() for path in rows):
-                left_out.setdefault((suite, NOT_HERE), []).append(model)
+                why = NOT_HERE
+            if why:
+                left_out.setdefault((suite, why), []).append(model)
             elif problems:
                 raise EditedError(f"{problems[0]}; run: dvc repro")
             else:

@@ -13,7 +13,7 @@ from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
 from refract.export import check_known
 from refract.rates.comparison import DISCRIMINATION
-from refract.rates.judge_error import ALONE, LABELS_ASK
+from refract.rates.judge_error import LABELS_ASK
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
 from refract.report.comparisons import Compared
@@ -135,8 +135,7 @@ def interval_table(
             judged = rate.with_judge
             mark = mark_of(rate)
             marks += mark
-            estimate = estimate_text(rate.value, rate.interval, places=places)
-            estimate += ALONE if rate.judge_unknown and rate.interval else ""
+            estimate = estimate_text(rate.value, rate.interval, places=places) + rate.alone_mark
             row = {
                 "Suite": shown["suite"],
                 "Model": shown["model"],
