@@ -99,7 +99,7 @@ def print_run(request: RunRequest, evaluation: Evaluation) -> None:
     for suite_name, result in evaluation.suites.items():
         for warning in thinking_warnings(result.responses, request.judges):
             say(f"{suite_name}: {warning}", file=sys.stderr)
-        say(f"{name} {result.label}: {result.count}")
+        say(f"{name} {result.numbers.label}: {result.count}")
     cost = evaluation.provenance["usage"]["cost_usd"]
     if cost is not None:
         say(f"{name}: these answers cost ${cost:.4f}, reused ones included and errors not")
@@ -109,7 +109,7 @@ def print_run(request: RunRequest, evaluation: Evaluation) -> None:
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole
         for line in coverage_warnings(whole, result.responses, loops) if whole else []:
-            say(f"{name} {result.label}: {line}", file=sys.stderr)
+            say(f"{name} {result.numbers.label}: {line}", file=sys.stderr)
     for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
 

@@ -92,11 +92,6 @@ class SuiteResult:
     numbers: SuiteNumbers
     count: Count
 
-    @property
-    def label(self) -> str:
-        """The suite as people read it, with what its draw was."""
-        return self.numbers.label
-
     def rows(self) -> list[Row]:
         """Each answer with its prompt, its outcome, the verdicts on it by judge, and the
         ``judge`` whose verdict decided the outcome."""

@@ -64,7 +64,6 @@ def note_answers(
 ) -> None:
     """Notes which runs made the answers of each suite in ``folder``, and their certificates."""
     noted = read_object(path)
-    noted.pop("latency", None)  # of earlier releases, and of another run than this one
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     runs = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
     write_json(path, {**noted, **runs})

@@ -228,7 +228,6 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
             provenance = parse_json(content) if content else None
             if content and not has_form(provenance, FACTS):
                 raise ValueError("incomplete")
-            provenance = provenance and _without_former(provenance)
             path = outcomes
             lines = _rows(read(outcomes))
             path = tables
@@ -240,7 +239,6 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
                 f"({path}: {error}); {why}"
             ) from None
         _check_usable(outcomes + note, lines)
-        _refuse_protocols(facts + note, provenance)
         results[model] = Result(lines, provenance, rates)
     if missing:
         raise ResultsError(f"no results of {named(missing)}{note}; {remedy}")
@@ -303,27 +301,7 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         rows = path.with_suffix(RUN_ROWS)
         if rows.is_file():
             _check_hash(path, rows, results=results, key="rows_sha256", sha256=sha256_file(rows))
-    _refuse_protocols(str(path), results["provenance"])
-    return {**results, "provenance": _without_former(results["provenance"])}
-
-
-def _refuse_protocols(where: str, provenance: Row | None) -> None:
-    """Raises :class:`ResultsError` for results of earlier releases with numbers of published protocols,
-    which nothing here counts."""
-    if provenance and provenance["model"].get("generation"):
-        raise ResultsError(
-            f"{where}: its suites follow published protocols, which this release no longer counts; read "
-            "it with the release that wrote it, or run its suites without"
-        )
-
-
-def _without_former(provenance: Row) -> Row:
-    """Provenance without what results of earlier releases say of the one question that intervals are
-    about; of another question they are not decided."""
-    decisions = dict(provenance.get("decisions") or {})
-    if decisions.get("estimand") == "prompts_like_these":
-        del decisions["estimand"]
-    return {**provenance, "decisions": decisions} if decisions else provenance
+    return results
 
 
 def _contents_sha256(results: Row) -> str:

@@ -167,11 +167,3 @@ def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # outside of git
     code = this_run(None)["code"]
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
-
-
-def test_the_latency_that_earlier_releases_noted_leaves_with_the_next_run(tmp_path):
-    path, responses = tmp_path / "ran.json", {"s": [row(key) for key in KEYS]}
-    write_rows(tmp_path / "s.jsonl", responses["s"])
-    path.write_text('{"latency": {"calls": 1}, "judged": {"judged_at": "then"}}')
-    note_answers(path, tmp_path, responses, {}, {})
-    assert json.loads(path.read_text()).keys() == {"judged", "runs", "suites"}

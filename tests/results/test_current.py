@@ -217,35 +217,6 @@ def test_what_is_of_no_suite_or_model_of_the_grid_changes_nothing(measured):
     assert "not what params" not in measured.refract("show").output
 
 
-def test_results_of_earlier_releases_are_read_unless_they_are_about_their_very_prompts(measured):
-    path = measured.folder / PROVENANCE
-    facts, said = json.loads(path.read_text("utf-8")), {}
-    for question in ("prompts_like_these", "these_prompts"):
-        facts["decisions"]["estimand"] = question
-        path.write_text(json.dumps(facts), "utf-8")
-        for command in ("gate", "show", "compare"):
-            done = measured.refract(command)
-            said[question, command] = done.exit_code, "estimand" in f"{done.output}{done.exception}"
-    assert said == {
-        ("prompts_like_these", "gate"): (0, False),
-        ("prompts_like_these", "show"): (0, False),
-        ("prompts_like_these", "compare"): (0, False),
-        ("these_prompts", "gate"): (1, True),
-        ("these_prompts", "show"): (0, True),
-        ("these_prompts", "compare"): (0, True),
-    }
-
-
-@pytest.mark.parametrize("command", ["gate", "show", "compare", "page"])
-def test_results_that_an_earlier_release_counted_by_protocols_are_refused(measured, command):
-    path = measured.folder / PROVENANCE
-    facts = json.loads(path.read_text("utf-8"))
-    facts["model"]["generation"] = {"alpha": {"temperature": 0}}
-    path.write_text(json.dumps(facts), "utf-8")
-    done = measured.refract(command)
-    assert f"{PROVENANCE}: its suites follow published protocols, which this" in str(done.exception)
-
-
 def test_a_side_is_checked_against_the_params_of_its_own_commit(measured):
     """The numbers of a commit whose thresholds were others are right there."""
     CHANGES["a threshold"][0](measured)
