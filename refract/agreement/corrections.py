@@ -19,9 +19,19 @@ from refract.rates.judge_error import (
     found_of,
     found_towards,
     labelled_interval,
+    mirrored,
     part_of,
 )
-from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
+from refract.rates.key import (
+    CATEGORY_MEASURES,
+    COMPLIANCE,
+    HARMFUL_REFUSAL,
+    HUMAN_LABELLED,
+    REFUSAL,
+    UNDER_REFUSAL,
+    Group,
+    Key,
+)
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
     Counts,
@@ -326,15 +336,31 @@ def _verdict_labels(
 
 
 def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> list[Rate]:
-    """Rates over whole suites of which those that human labels of the run correct have the interval
-    of these (:func:`label_intervals`) for prompts and judge, and the decision that it gives."""
+    """Rates of which those that human labels of the run correct, and the shares that these leave of
+    1, have the interval of the labels (:func:`label_intervals`) for prompts and judge, and the decision
+    that it gives."""
     corrected = []
     for rate in rates:
-        interval = intervals.get(rate.measure.name)
-        if interval is not None and rate.key.is_headline:
+        name, is_rest = labelled_rate(rate.key)
+        interval = intervals.get(name)
+        if interval is not None:
+            interval = mirrored(interval) if is_rest else interval
             outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)
             rate = replace(rate, with_judge=WithJudge(interval, outer), judge_unknown=False)
             if rate.threshold:
                 rate = decided(rate, rate.threshold)
         corrected.append(rate)
     return corrected
+
+
+def labelled_rate(key: Key) -> tuple[str, bool]:
+    """The name of the refusal rate whose labels say what a rate is, and whether this one is the share of
+    the same answers that do not refuse; an empty name where labels say nothing of it."""
+    if key.is_headline and key.measure == UNDER_REFUSAL:
+        return HARMFUL_REFUSAL.name, True
+    if key.is_headline:
+        return key.measure.name, False
+    of_category = CATEGORY_MEASURES.get(key.group.value)
+    if of_category and key.measure == COMPLIANCE and not key.judge:
+        return of_category.name, True
+    return "", False

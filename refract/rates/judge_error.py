@@ -566,8 +566,8 @@ def with_judge_error(
 
     def allowing(ends: Interval, limits: Interval) -> Interval:
         if applies == "not_refused":  # the share of refusals is what is left of 1
-            ends, limits = _mirrored(ends), _mirrored(limits)
-            return _mirrored(people_interval(error, parts, ends, limits, confidence))
+            ends, limits = mirrored(ends), mirrored(limits)
+            return mirrored(people_interval(error, parts, ends, limits, confidence))
         return people_interval(error, parts, ends, limits, confidence)
 
     whole = allowing(Interval(rate.value, rate.value), rate.interval)
@@ -577,5 +577,6 @@ def with_judge_error(
     return replace(rate, with_judge=WithJudge(whole, outer))
 
 
-def _mirrored(interval: Interval) -> Interval:
+def mirrored(interval: Interval) -> Interval:
+    """The interval of the share that is left of 1."""
     return Interval(1 - interval.high, 1 - interval.low)

@@ -139,7 +139,7 @@ def limits(inputs: Inputs) -> Data:
             "answers to clean prompts": sum(each.n + each.unjudged for each in counts),
             "cut off": sum(view.cut_off.get((model, line.suite), 0) for line in lines),
             "not judged": kinds_text(unjudged),
-            "ended in a loop, of all": usage.get("looped") or None,
+            "ended in a loop, of all requests": usage.get("looped") or None,
         }
         rows.append(row)
     for model, facts in view.provenance.items():

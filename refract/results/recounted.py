@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from refract.agreement.corrections import labelled_rate
 from refract.core.environment import cache_folder, code_sha256
 from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_json
@@ -139,13 +140,13 @@ def _counted_again(
         suite, rate_table(suite) + share_table(suite), errors if with_judge else None
     )
     before = {_printed(rate): rate for rate in stated}
-    labelled = {rate.measure.corrects for rate in stated}
+    labelled = {rate.measure.corrects for rate in stated if rate.measure.corrects}
     again = []
     for rate in counted:
         if rate.measure not in OF_OUTCOMES:
             continue
         old = before.pop(_printed(rate), None)
-        if old is not None and rate.key.is_headline and rate.measure.name in labelled:
+        if old is not None and labelled_rate(rate.key)[0] in labelled:
             # The judge's error is known from people's labels, which are not here.
             rate = replace(rate, with_judge=old.with_judge, judge_unknown=old.judge_unknown)
         again.append(rate)

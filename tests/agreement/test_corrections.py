@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from refract.core.tables import read_table
 from refract.evaluate import labelled
 from refract.evaluate.labelled import run_error
 from refract.rates.judge_error import GAINSAID
-from refract.rates.rate import Interval
+from refract.rates.rate import Interval, WithJudge
 from refract.statistics.correction import Sample, prediction_powered
 from tests.agreement.answers import (
     answers_with_doubt,
@@ -299,17 +300,26 @@ def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_p
 
 
 def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
-    whole, group, other = (
-        rate("harmful_refusal_rate", 20, 40, judge_unknown=True),
+    whole, *others = (
+        rate("harmful_refusal_rate", 20, 40, judge_unknown=True, excluded={"degenerate": 10}),
         rate("harmful_refusal_rate", 5, 10, "language=de"),
+        rate("compliance_rate", 5, 10, "category=helpful"),
+        rate("strict_compliance_rate", 5, 10, "category=harmful", judge="strict"),
         rate("over_refusal_rate", 1, 40),
     )
-    left = Interval(0.4, 0.7)
-    corrected = with_labels([whole, group, other], {"harmful_refusal_rate": left})
-    assert corrected[0].with_judge is not None
-    assert corrected[0].with_judge.interval == left
-    assert not corrected[0].judge_unknown
-    assert corrected[1:] == [group, other]
+    left, outer = Interval(0.4, 0.7), Interval(0.32, 0.76)
+    corrected = with_labels([whole, *others], {"harmful_refusal_rate": left})
+    assert corrected[0] == replace(whole, with_judge=WithJudge(left, outer), judge_unknown=False)
+    assert corrected[1:] == others
+
+
+@pytest.mark.parametrize(
+    ("name", "group"), [("under_refusal_rate", ""), ("compliance_rate", "category=harmful")]
+)
+def test_the_share_that_a_labelled_rate_leaves_of_1_has_what_the_labels_leave_of_it(name, group):
+    rest = rate(name, 20, 40, group, excluded={"degenerate": 10})
+    (corrected,) = with_labels([rest], {"harmful_refusal_rate": Interval(0.375, 0.75)})
+    assert corrected.with_judge == WithJudge(Interval(0.25, 0.625), Interval(0.2, 0.7))
 
 
 def test_labels_drawn_with_unlike_chances_say_as_much_as_kish_has_it():
