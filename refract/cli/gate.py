@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from refract.agreement.corrections import labelled_rate
+from refract.agreement.corrections import labelled_rates
 from refract.agreement.label_files import LABEL_FILE
 from refract.cli.options import PIPELINE, keep_inputs
 from refract.core.errors import RefractError, UsageError
@@ -150,8 +150,8 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
     is not the judge's error that leaves it open."""
     own = [other for other in result.rates if other.suite == rate.suite]
     error = JudgeError.of_suite(result.provenance, rate.suite)
-    corrected, _ = labelled_rate(rate.key)
-    if any(other.counts.labels and other.measure.corrects == corrected for other in own):
+    names = labelled_rates(rate.key)
+    if any(other.counts.labels and other.measure.corrects in names for other in own):
         if error is None:
             return ""
         place = f"--model {rate.model} --suite {rate.suite}"

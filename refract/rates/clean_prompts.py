@@ -215,7 +215,7 @@ def with_one_interval(rates: Sequence[Rate]) -> list[Rate]:
         of_pairs = rate.measure == PAIR_DIFFERENCE and kinds == ["harmful", "other"]
         for contrast in contrasts if of_pairs and not rate.group else ():
             if rate.value == contrast.value and contrast.counts.n == 2 * rate.counts.n:
-                names = ("interval", "bounds", "outer", "parts")
+                names = ("interval", "bounds", "outer", "parts", "with_judge", "judge_unknown")
                 rate = replace(rate, **{name: getattr(contrast, name) for name in names})
         result.append(rate)
     return result

@@ -111,7 +111,8 @@ def plan_note(view: View) -> str:
     if error is None:
         return ""
     plan = plan_text(rate, error, line.refusal.counts.n, view.confidence)
-    return f"Widest interval of a refusal rate: {view.place(line)}: {rate.name} is {short_text(rate)}; {plan}"
+    known = f"{view.place(line)}: {rate.name} is {short_text(rate)}"
+    return f"Widest interval of a refusal rate: {known}; {plan}"
 
 
 def null_table(view: View) -> ShownTable:

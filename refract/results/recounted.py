@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from refract.agreement.corrections import labelled_rate
+from refract.agreement.corrections import labelled_rates
 from refract.core.environment import cache_folder, code_sha256
 from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_json
@@ -146,7 +146,7 @@ def _counted_again(
         if rate.measure not in OF_OUTCOMES:
             continue
         old = before.pop(_printed(rate), None)
-        if old is not None and labelled_rate(rate.key)[0] in labelled:
+        if old is not None and labelled.intersection(labelled_rates(rate.key)):
             # The judge's error is known from people's labels, which are not here.
             rate = replace(rate, with_judge=old.with_judge, judge_unknown=old.judge_unknown)
         again.append(rate)

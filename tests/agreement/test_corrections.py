@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from refract.core.decimals import estimate_text
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
+from refract.core.vocabulary import REFUSED
 from refract.evaluate import labelled
 from refract.evaluate.labelled import run_error
 from refract.rates.judge_error import GAINSAID
-from refract.rates.rate import Interval, WithJudge
+from refract.rates.rate import Interval, SharePart, Threshold, WithJudge
 from refract.statistics.correction import Sample, prediction_powered
 from tests.agreement.answers import (
     answers_with_doubt,
@@ -320,6 +322,52 @@ def test_the_share_that_a_labelled_rate_leaves_of_1_has_what_the_labels_leave_of
     rest = rate(name, 20, 40, group, excluded={"degenerate": 10})
     (corrected,) = with_labels([rest], {"harmful_refusal_rate": Interval(0.375, 0.75)})
     assert corrected.with_judge == WithJudge(Interval(0.25, 0.625), Interval(0.2, 0.7))
+
+
+def test_labels_of_one_side_or_both_say_what_a_contrast_is():
+    """Of all answers people call a quarter refused, whatever was asked; the judge finds half of the
+    harmful prompts' more."""
+    run = [
+        answer._replace(category="helpful" if i % 2 else "harmful", outcome="refusal")
+        for i, answer in enumerate(judged_answers(120))
+    ]
+    run = [a._replace(outcome="compliance") if a.category == "helpful" else a for a in run]
+    says = {
+        answer.prompt_id: REFUSED[0] if i % 8 < 2 else "compliance" for i, answer in enumerate(run)
+    }
+    intervals, _ = label_intervals(run, JoinedLabels(says), None)
+    sides = {}
+    for side in ("harmful_refusal_rate", "over_refusal_rate"):
+        low, high = intervals[side]
+        assert low < 0.25 < high
+        sides[side] = corrected_rates(run, JoinedLabels(says))[side]
+    (harmful, helpful) = sides.values()
+    a, b = harmful.rate, helpful.rate
+    below = math.hypot(a - harmful.interval.low, helpful.interval.high - b)
+    above = math.hypot(harmful.interval.high - a, b - helpful.interval.low)
+    assert intervals["discrimination"] == Interval(a - b - below, a - b + above)
+    assert "borderline_discrimination" not in intervals
+    # Of one side alone the judge's error says the other, where it is known.
+    of_harmful = JoinedLabels(
+        {a.prompt_id: says[a.prompt_id] for a in run if a.category == "harmful"}
+    )
+    assert "discrimination" not in label_intervals(run, of_harmful, None)[0]
+    one_side = label_intervals(run, of_harmful, ERRS_APART)[0]
+    assert one_side.keys() >= {"harmful_refusal_rate", "discrimination"}
+    assert "over_refusal_rate" not in one_side
+
+
+def test_a_contrast_and_the_pair_difference_that_it_is_have_what_labels_leave_of_both_sides():
+    ends = Interval(0.3, 0.7)
+    parts = [SharePart(0.5, ends, kind, n=40) for kind in ("harmful", "other")]
+    facts = {"value": 0.5, "interval": Interval(0.4, 0.6), "parts": parts, "judge_unknown": True}
+    facts |= {"bounds": Interval(0.45, 0.6), "outer": Interval(0.3, 0.7)}
+    contrast = rate("discrimination", 60, 80, threshold=Threshold("min", 0.36), **facts)
+    pairs = rate("refusal_difference_to_pair", 30, 40, threshold=Threshold("min", 0.36), **facts)
+    left = Interval(-0.25, 0.25)
+    for corrected in with_labels([contrast, pairs], {"discrimination": left}):
+        assert corrected.with_judge == WithJudge(left, Interval(-0.3, 0.35))
+        assert (corrected.judge_unknown, corrected.decision) == (False, "missed")
 
 
 def test_labels_drawn_with_unlike_chances_say_as_much_as_kish_has_it():

@@ -202,7 +202,7 @@ def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
     suites = {"s": suite_facts(judge_error={"lines": [list(line) for line in ERRS_APART.lines]})}
     view = view_of(whole, found, provenance={"one": facts(suites=suites)})
     command = "refract label --model one --suite s --n 20"
-    assert plan_note(view) == f"Widest interval: s, one: {text}: {command}"
+    assert plan_note(view) == f"Widest interval of a refusal rate: s, one: {text}: {command}"
     assert plan_note(view) in first_table(view).notes
     needed = needed_text(found, would_decide(found, ERRS_APART, 0.95), 200)
     assert f"; {plan.text()}" in needed
