@@ -120,7 +120,7 @@ class JudgeError:
     """What is known of a judge's errors: its ``lines`` on models that had no part in it.
 
     The logits of misses and of false alarms are regressed on the logit of people's rate and on the
-    kind of prompt, with effects of source and of model within source (a random-effects
+    kind of prompt, with effects of source and of line within source (a random-effects
     meta-analysis of proportions with a normal approximation: Stijnen, Hamza & Özdemir 2010,
     Statistics in Medicine 29:3046). Where prompts are mixed, the lines over all prompts of a model
     are used in place of those by kind. ``prior`` is the scale of the half-normal prior on the

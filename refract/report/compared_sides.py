@@ -13,8 +13,8 @@ from refract.results.sources import ComparedSides
 from refract.statistics.hypotheses import NOT_WORSE
 
 HOLD_JUDGE = (
-    f"hold the judge's error on both, by labels that ask {LABELS_ASK} (p does not); decisions.interval: "
-    "prompts leaves it out"
+    f"hold the judge's error on both, by labels that ask {LABELS_ASK} (p does not; labels of these "
+    "answers change neither); decisions.interval: prompts leaves it out"
 )
 FLIPS = {"to_refusal": "newly refused", "to_compliance": "newly answered"}
 FLIP_HEADER = ["model", "suite", "category", "perturbation", "prompt", "flip"]

@@ -326,6 +326,8 @@ CHANCES = torch.tensor([[0.1, 0.2, 0.3, 0.4]], dtype=torch.float64).log()
         # Ranked, .4 and .3 are needed for half of the whole, which .4 lacks by .1.
         (Choice(1.0, top_p=0.5), 0.4, 2, 4 * (3 / 7 - 0.4)),
         (Choice(1.0, top_p=0.5), 0.9, 3, 4 * 0.1),
+        # .4 alone is enough for .3; the second in rank is ln 4/3 behind.
+        (Choice(1.0, top_p=0.3), 0.1, 3, math.log(4 / 3)),
         # At temperature 2 the chances are as their roots, of which the first has .16.
         (Choice(2.0), 0.15, 0, 8 * (0.1**0.5 / (0.1**0.5 + 0.2**0.5 + 0.3**0.5 + 0.4**0.5) - 0.15)),
     ],
