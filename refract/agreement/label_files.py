@@ -383,15 +383,18 @@ def _size_and_place(
     row: Mapping[str, str], before: float, last: bool, where: str
 ) -> tuple[float, float]:
     """The size and the next place of a row of a draw by doubt. Raises :class:`RowError` where they
-    are incomplete, or not after the place ``before``."""
+    are incomplete, a size is none that a draw gives, or the place is not after ``before``."""
+    least, most = draw_size(0.0), draw_size(0.5)
     try:
         size, text = float(row.get("size") or ""), row.get("next_place") or ""
         place = inf if last and not text else float(text)
     except ValueError:
         size = place = nan
-    if not (size > 0 and place > before):
+    if not (least - 1e-6 < size < most + 1e-6 and place > before):
         raise RowError(
-            f"{where}: size and next_place must be as `refract label` wrote them, the rows in the "
-            f"order of the draw (got {row.get('size')!r:.30} and {row.get('next_place')!r:.30})"
+            f"{where}: size and next_place must be as `refract label` wrote them, sizes from "
+            f"{least:.3f} to {most:.3f} and the rows in the order of the draw (got "
+            f"{row.get('size')!r:.30} and {row.get('next_place')!r:.30}): put both columns back "
+            "from the file as it was drawn"
         )
     return size, place

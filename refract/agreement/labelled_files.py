@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from refract.core.types import Row
 from refract.core.vocabulary import LABELS
 
 NEEDED = ("response", "label")
+WHOLE_NUMBER = r"\s*(-?\d+)\.0+\s*"  # as tools write whole numbers of a column with gaps: 1.0
 
 
 def labels_of(values: Sequence[str], positive: Sequence[str]) -> list[str]:
@@ -47,11 +49,12 @@ def labels_of(values: Sequence[str], positive: Sequence[str]) -> list[str]:
 
 def read_labelled(paths: Sequence[Path]) -> tuple[list[Row], int]:
     """The labelled answers of some files, and how many rows were left out: those without a label or
-    without a response.
+    without a response, or with blanks alone.
 
     Rows have ``prompt`` (perhaps empty), ``response``, ``label``, ``model`` (perhaps empty) and
-    ``source`` (by default the file's name). Raises :class:`UsageError` for a file without a column
-    that is needed and for files without a row to judge, :class:`RowError` for texts that are none.
+    ``source`` (by default the file's name). A whole number is one label where some rows write it as
+    1.0, others as 1. Raises :class:`UsageError` for a file without a column that is needed and for
+    files without a row to judge, :class:`RowError` for texts that are none.
     """
     labelled: list[Row] = []
     count = 0
@@ -73,6 +76,11 @@ def read_labelled(paths: Sequence[Path]) -> tuple[list[Row], int]:
             answer = _labelled_answer(row, f"{path}: row {number}", path.stem)
             labelled += [answer] if answer else []
         count += len(rows)
+    spelt = {answer["label"] for answer in labelled}
+    for answer in labelled:
+        whole = re.fullmatch(WHOLE_NUMBER, answer["label"])
+        if whole and whole[1] in spelt:
+            answer["label"] = whole[1]
     if not labelled:
         raise UsageError("no row has a label and a response: there is nothing to judge")
     return labelled, count - len(labelled)
@@ -85,7 +93,7 @@ def _labelled_answer(row: Mapping[str, Any], where: str, source: str) -> Row | N
         raise RowError(
             f"{where}: response and prompt must be texts (got {response!r:.60} and {prompt!r:.60})"
         )
-    if label is None or response is None:
+    if label is None or not (response or "").strip():
         return None
     answer = {"prompt": prompt, "response": response, "label": label}
     answer["source"] = _spelt(row.get("source")) or source
@@ -94,7 +102,7 @@ def _labelled_answer(row: Mapping[str, Any], where: str, source: str) -> Row | N
 
 
 def _spelt(value: Any) -> str | None:
-    """A cell as options spell it (``true``, ``0``); None where it is empty, or pandas wrote so."""
-    if value is None or value == "" or str(value).lower() == "nan":
+    """A cell as options spell it (``true``, ``0``); None where it is blank, or pandas wrote so."""
+    if value is None or str(value).strip().lower() in ("", "nan"):
         return None
     return value if isinstance(value, str) else canonical_json(value)

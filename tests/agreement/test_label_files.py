@@ -297,6 +297,8 @@ SIZE = ": size and next_place must be as `refract label`"
         ),
         (lambda rows: rows[3].update(size=""), f"row 4{SIZE}"),
         (lambda rows: rows[3].update(size="-1"), f"row 4{SIZE}"),
+        (lambda rows: rows[3].update(size="0.14"), f"row 4{SIZE}.* sizes from 0.141 to 0.520"),
+        (lambda rows: [row.update(size="52") for row in rows], f"row 1{SIZE}.*'52'.* put both"),
         (lambda rows: rows[3].update(next_place="soon"), f"row 4{SIZE}"),
         (lambda rows: rows[19].update(next_place=""), f"row 20{SIZE}"),  # 40 more were not drawn
     ],

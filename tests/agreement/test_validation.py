@@ -11,7 +11,7 @@ from refract.agreement.labelled_files import labels_of, read_labelled
 from refract.agreement.scores import score_labels
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_json, write_rows
-from refract.core.tables import read_table
+from refract.core.tables import read_table, write_table
 from refract.evaluate.judge_errors import check_pairs, validate
 from refract.judges import judges_to_measure, open_judges
 from stages.validate_judges import main as stage
@@ -121,6 +121,29 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, tmp_path):
     assert counts == {"false": (1, 1), "true": (1, 0)}
     assert "label_kappa" not in found
     assert found["left_out"] == 2
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+@pytest.mark.parametrize("column", ["response", "label"])
+def test_a_blank_cell_of_a_csv_is_left_out_as_a_null_is(tmp_path, column, blank):
+    rows = [{"response": HELP, "label": "no"}, {"response": REFUSAL, "label": "yes"}]
+    write_table(tmp_path / "l.csv", [*rows[0]], [*rows, rows[1] | {column: blank}])
+    write_rows(tmp_path / "l.jsonl", [*rows, rows[1] | {column: None}])
+    found, left_out = read_labelled([tmp_path / "l.csv"])
+    assert ([row["label"] for row in found], left_out) == (["no", "yes"], 1)
+    assert (found, left_out) == read_labelled([tmp_path / "l.jsonl"])
+
+
+def test_a_whole_number_is_one_label_where_it_is_written_in_two_ways(tmp_path):
+    for name, labels, expected in (
+        ("a.csv", ["1", "1.0", "0", " 0.0", "0.5"], ["1", "1", "0", "0", "0.5"]),
+        ("b.csv", ["1.0", "0.0"], ["1.0", "0.0"]),  # --positive 1.0 finds it
+    ):
+        rows = [{"response": HELP, "label": label} for label in labels]
+        write_table(tmp_path / name, [*rows[0]], rows)
+        assert [row["label"] for row in read_labelled([tmp_path / name])[0]] == expected
+    write_rows(tmp_path / "l.jsonl", [{"response": HELP, "label": label} for label in (1, 1.0)])
+    assert {row["label"] for row in read_labelled([tmp_path / "l.jsonl"])[0]} == {"1"}
 
 
 @pytest.mark.parametrize(

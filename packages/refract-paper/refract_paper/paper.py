@@ -22,6 +22,7 @@ from refract.core.settings import Settings
 from refract.core.types import is_last
 from refract.export import Export
 from refract.project import project_root
+from refract.rates.judge_error import JudgeError
 from refract.rates.key import CATEGORY_MEASURES, CONTRASTS, REFUSAL
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
@@ -187,7 +188,15 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     """What the templates state beside the view."""
     answers = [line.refusal.counts for line in view.first_lines]
     labels = 0
+    known = set()  # suites and models of which the judge's error is known from published labels
+    for model, about in view.provenance.items():
+        known |= {(name, model) for name in about["suites"] if JudgeError.of_suite(about, name)}
+    labelled = set()  # those whose second interval labels of the run make
     for rate in view.every:
+        place = rate.suite, rate.model
+        corrected = view.overall.get(place, {}).get(rate.measure.corrects)
+        if rate.interval and corrected and corrected.with_judge:
+            labelled.add(place)
         if rate.counts.labels and rate.measure.corrects == REFUSAL.name:
             labels += rate.counts.labels.used
     once = []
@@ -204,7 +213,10 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         "suites": suite_facts(root, view, side),
         "once": once,
         "judge_keys": judge_keys,
-        "with_judge": any(rate.with_judge for rate in view.every),
+        "with_judge": any(
+            rate.with_judge and (rate.key.judge or (rate.suite, rate.model) in known)
+            for rate in view.every
+        ),
         "judge_error": any(rate.with_judge and not rate.key.judge for rate in view.every),
         "judged_differences": any(pair.difference.judge_interval for pair in compared_pairs(view)),
         "clean": sum(counts.n + counts.unjudged for counts in answers),
@@ -212,6 +224,8 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         "unjudged": sum(counts.unjudged for counts in answers),
         "clustered": any(counts.clusters and counts.clusters < counts.n for counts in answers),
         "labels": labels,
+        "labels_weigh": bool(labelled & known),
+        "labels_alone": bool(labelled - known),
         "stand_ins": stand_ins(view.provenance),
     }
 

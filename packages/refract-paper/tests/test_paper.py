@@ -85,12 +85,12 @@ def test_a_model_that_a_results_file_does_not_have_is_refused(computed, tmp_path
     assert (str(done.exception), (tmp_path / "csv").exists()) == (message, False)
 
 
-def stated(tmp_path, *rates, outcomes=(), **samples: int) -> tuple[dict, str, str]:
+def stated(tmp_path, *rates, outcomes=(), of_suite=None, **samples: int) -> tuple[dict, str, str]:
     """What is stated of some rates and outcomes, and the methods and the checklist that say it; the
     models answered each prompt of the suite so many times."""
     provenance = {}
     for model, number in (samples or {"one": 1}).items():
-        suite = suite_facts(labels_by_models=2)
+        suite = suite_facts(labels_by_models=2, **(of_suite or {}))
         suite["definition"]["perturbations"] = {}
         suite["draw"]["samples"] = number
         provenance[model] = facts(suites={"s": suite})
@@ -124,8 +124,28 @@ def test_labels_are_counted_once_and_those_of_language_models_are_no_persons(tmp
     rates = [rate(name, 1, 12, "human_labels=all", labels=labels) for name in powered]
     _, methods, checklist = stated(tmp_path, rate("refusal_rate", 1, 12), *rates)
     by_models = "(2 are a language model's, not a person's)"
-    assert f"Where a part of the answers has labels {by_models}, rates are" in methods
+    assert "Where a part" not in methods  # no interval of the tables is of these labels
     assert f"; 12 answers have labels {by_models} |" in checklist
+
+
+WEIGH = "is known, these labels weigh what it may be on this model, a double sample"
+ALONE = "is not known, the second interval is of these labels, prediction-powered"
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "cited"),
+    [
+        ({}, ALONE, ["angelopoulos2023ppi"]),
+        ({"judge_error": {"lines": []}}, WEIGH, ["stijnen2010", "tenenbein1970"]),
+    ],
+)
+def test_labels_are_said_to_weigh_the_judges_error_where_it_is_known(tmp_path, known, said, cited):
+    labels, judged = HumanLabels(12, 0, 0), WithJudge(Interval(0, 1))
+    powered = rate("prediction_powered_refusal_rate", 1, 12, "human_labels=all", labels=labels)
+    whole = rate("refusal_rate", 1, 12, with_judge=judged)
+    _, methods, _ = stated(tmp_path, whole, powered, of_suite=known)
+    assert f" and the judge's error {said} [{cited[-1]}]. " in methods
+    assert re.findall(r"\[(stijnen2010|tenenbein1970|angelopoulos2023ppi)\]", methods) == cited
 
 
 @pytest.mark.parametrize(
