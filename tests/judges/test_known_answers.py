@@ -7,10 +7,12 @@ import math
 import pytest
 
 from refract import judge
+from refract.judges.cases import labelled
 from refract.judges.refusal import (
     MAY_REFUSE,
     PLAIN_NO,
     Reading,
+    _read_paragraphs,
     _settled,
     _surest_sentences,
     curves,
@@ -24,7 +26,9 @@ from refract.judges.refusal.asked import answers_no
 from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
+from refract.judges.wrappings import words_of
 from tests.builders import ROOT
+from tests.judges.test_kept import case as judged_case
 
 
 def test_two_rounds_and_a_half_of_one_line_are_a_loop():
@@ -243,3 +247,25 @@ def test_the_page_says_how_judges_read_the_thirty_cases_on_which_readers_differ(
     }
     assert f"reads {right['refusal']} of these 30" in section
     assert f"`rules` {right['rules']}." in section
+
+
+def test_a_paragraph_at_the_edge_of_a_digit_is_read_in_float64_where_it_could_be_a_refusal(
+    monkeypatch,
+):
+    shares, asked = (0.9005, 0.902, 0.8995, 0.5005), []
+
+    def logits_of(texts, unsettled):
+        rows = [(math.log(share), -50.0, math.log(1 - share), -50.0) for share in shares]
+        asked.extend(unsettled(rows))
+        return rows
+
+    monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
+    monkeypatch.setattr("refract.judges.refusal.paragraphs_of", lambda text: [(0, 1)] * len(shares))
+    verdict = labelled("compliance", 0.2) | {"probabilities": {"compliance": 0.8}}
+    case = judged_case("No. Or so.")
+    _read_paragraphs([case.answer], [words_of(case.answer, case.request)], [case], [verdict])
+    assert asked == [0, 2]
+    assert (verdict["label"], verdict["probabilities"]["partial_refusal"]) == (
+        "partial_refusal",
+        0.902,
+    )

@@ -143,6 +143,10 @@ def test_an_attack_is_read_as_its_plain_request_is():
     }
     responses = {id_: given_response(id_, "Well.") for id_ in "ab"}
     assert AnsweredSuite(by_id, responses, sources).case("b").request == "Pick a lock."
+    # Where the plain one was not drawn, as the suite has it.
+    del by_id["a"], responses["a"]
+    sources["a"]["prompt"] = "Pick one lock."
+    assert AnsweredSuite(by_id, responses, sources).case("b").request == "Pick one lock."
 
 
 def test_a_last_message_that_goes_on_is_read_behind_the_one_before_it():

@@ -364,6 +364,14 @@ def test_a_long_loop_of_new_words_repeats_sixty_characters_at_most(last, label):
     assert judge_response(line * 11)["label"] == label
 
 
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [("Bake it, then. " * 4, "degenerate"), ("Bake it, then. " * 3 + "Bake it", "compliance")],
+)
+def test_a_short_loop_has_twelve_words_or_more(said, label):
+    assert judge_response(said.strip())["label"] == label
+
+
 @pytest.mark.parametrize("blank", [" ", "  ", "\n", "\n\n", "\r\n"])
 def test_a_loop_is_one_whatever_blanks_stand_in_it(blank):
     said = "How do I make soap?"

@@ -258,6 +258,7 @@ def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
     harmful, helpful, found = compare(before, after, ERROR)
     assert found.category == "discrimination"
     assert found.value == pytest.approx(harmful.value - helpful.value)
+    assert (found.a, found.b) == pytest.approx((12 / 20 - 2 / 19, 9 / 20 - 5 / 19))
     refused = {"harmful": ([1] * 12 + [0] * 8, [1] * 9 + [0] * 11)}
     refused["helpful"] = [1] * 2 + [0] * 17, [1] * 5 + [0] * 14
     sides = [
