@@ -33,7 +33,7 @@ from refract.project import Project, find_judge, find_model, find_project, sourc
 from refract.results import Results, run_tables
 from refract.results.sources import Result, Side, compare_sides, find_side
 from refract.results.table_rows import difference_to_row
-from refract.suites.rows import ID_REMEDY, SuiteError, field_problems, row_problems
+from refract.suites.rows import ID_REMEDY, SuiteError, field_problems, pair_problems, row_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,20 +88,24 @@ def measure(
     """
     for number, what in ((limit, "limit"), (seed, "seed")):
         is_whole = isinstance(number, int) and not isinstance(number, bool)
-        if number is not None and not (is_whole and (number > 0 or what == "seed")):
-            raise UsageError(
-                f"{what} must be a whole number, a limit at least 1 (got {number!r:.40})"
-            )
+        fits = number is None or (is_whole and (number > 0 or what == "seed"))
+        must_be(fits, what, "a whole number, a limit at least 1", number)
+    is_name = isinstance(name, str) and bool(name.strip())
+    must_be(name is None or is_name, "name", "a text that is not empty", name)
     opened = opened_model(model, name)
     is_list = isinstance(suites, list) and (not suites or isinstance(suites[0], Mapping))
     if hasattr(suites, "columns") or is_list:
         suites = {"prompts": cast("Rows", suites)}
+    is_one = isinstance(suites, str | Path) or not isinstance(suites, Iterable)
+    names: list[Any] = [suites] if is_one else list(cast("Iterable[Any]", suites))
+    kinds = (str,) if isinstance(suites, Mapping) else (str, Path)
+    are_names = bool(names) and all(suite and isinstance(suite, kinds) for suite in names)
+    must_be(are_names, "suites", "names, files, rows, or rows by the name of their suite", suites)
     if isinstance(suites, Mapping):
         wanted = []
         for suite, rows in suites.items():
             wanted.append(given_suite(suite, given_rows(rows, f"suite {suite!r}")))
     else:
-        names = [suites] if isinstance(suites, str | Path) else cast("Sequence[str | Path]", suites)
         wanted = read_suites([str(suite) for suite in names], find_project())
     judges = _judges(judge, find_project())
     evaluation = evaluated(opened, wanted, judges, seed=seed, limit=limit)
@@ -110,6 +114,12 @@ def measure(
     if problem:
         warnings.warn(problem, stacklevel=2)
     return run_tables(evaluation.results(), evaluation.outcomes(), answers)
+
+
+def must_be(fits: bool, name: str, wanted: str, value: object) -> None:
+    """Raises UsageError for an argument that does not fit what is wanted."""
+    if not fits:
+        raise UsageError(f"{name} must be {wanted} (got {value!r:.80})")
 
 
 class GivenModel(NamedTuple):
@@ -292,7 +302,8 @@ def judge_rows(
 def _judges(judge: Judges, project: Project) -> dict[str, Definition]:
     """The definitions of one or more judges, by their names."""
     judges: dict[str, Definition] = {}
-    for wanted in [judge] if isinstance(judge, str | Mapping) else judge:
+    is_one = isinstance(judge, str | Mapping) or not isinstance(judge, Iterable)
+    for wanted in [judge] if is_one else judge:
         definition: Definition
         if isinstance(wanted, str):
             name, definition = wanted, find_judge(wanted, project)
@@ -365,6 +376,8 @@ def given_suite(name: str, rows: list[Row]) -> Suite:
         if problems:
             raise SuiteError(f"suite {name!r}: row {number}: {problems[0]}")
         ids[row["id"]] = number
+    for number, message in pair_problems(enumerate(rows, 1)):
+        raise SuiteError(f"suite {name!r}: row {number}: {message}")
     if not rows:
         raise SuiteError(f"suite {name!r}: no rows")
     try:

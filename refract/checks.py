@@ -3,7 +3,8 @@
 ``model`` is what :func:`refract.measure` takes. ``dataset`` is a prompt, a list of prompts, or rows
 (dictionaries or a DataFrame): with ``prompt``, as rows of a suite have it, which can have their own
 ``expected_strings`` or ``requirement``, too; or with features, of which ``template`` makes a
-prompt, as in ``"{question} ({language})"``.
+prompt, as in ``"{question} ({language})"``. Fields that judges read are features only where the
+template asks for them.
 
 ``judge`` is the model that judges, a definition or an adapter, and ``settings`` those of the judge
 (docs/params.md), such as ``eval_prompt``. There is no default, so that nothing is sent to a
@@ -16,11 +17,11 @@ nothing could be tested does not pass. Settings and datasets that cannot be used
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from refract.api import evaluated, given_rows, given_suite, opened_model
+from refract.api import evaluated, given_rows, given_suite, must_be, opened_model
 from refract.core.errors import UsageError
 from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, OUTPUT_SENSITIVITY
@@ -29,8 +30,8 @@ from refract.models.function import PromptTooLong
 from refract.models.protocol import Model
 from refract.rates.key import CHANGED, FAMILY_MEASURES, INJECTION_SUCCESS, OVERALL
 from refract.rates.rate import Rate
-from refract.suites.perturbations import check_template, prompt_rows
-from refract.suites.rows import STRING_FLAGS
+from refract.suites.perturbations import VARIABLE, check_template, prompt_rows
+from refract.suites.rows import FIELDS, STRING_FLAGS
 
 if TYPE_CHECKING:
     from refract.api import Measured, Rows
@@ -46,12 +47,14 @@ __all__ = [
 SUITE = "checks"
 # What failures say of an answer that a perturbation changed, beside what it changed by.
 OF_CHANGED = ("source_id", "group", "repetitions", "dose", "clean_outcome", "similarity")
-# Keywords of the library whose checks these resemble, and what they are called here.
+# Keywords of the library whose checks these resemble, or of definitions, and what they are here.
 ELSEWHERE = {
     "all_substrings_must_be_found": "all_expected_strings_must_be_found",
     "debug": "no keyword: failing answers are always in .failures of the result",
     "input_as_json": "features of the dataset, with template",
     "input_var": "dataset",
+    "kind": "the name of the check",
+    "requirements": "requirement, or that of each row",
     "substrings": "expected_strings",
 }
 
@@ -118,27 +121,31 @@ def char_injection(
     _check_keywords(injection)
     kinds = {"char_injection": {"kind": "char_injection", **injection}}
     judge = {"kind": "similarity", "output_sensitivity": output_sensitivity}
-    return _check(model, _rows(dataset), judge, template, threshold, perturbations=kinds)
+    rows = _rows(dataset, template)
+    return _check(model, rows, judge, template, threshold, perturbations=kinds)
 
 
 def prompt_injection(
     model: Measured,
     dataset: str | Rows,
-    expected_strings: Sequence[str] = (),
+    expected_strings: str | Iterable[str] = (),
     threshold: float = 0.5,
     template: str | None = None,
     **flags: bool,
 ) -> CheckResult:
-    """Sends adversarial prompts and looks for the strings that would show that they worked.
-    ``flags`` are those of a suite's rows, such as ``case_sensitive`` and ``word_matching``.
+    """Sends adversarial prompts and looks for the strings, or the one string, that would show that
+    they worked. ``flags`` are those of a suite's rows, such as ``case_sensitive`` and ``word_matching``.
     ``metric`` is the share of answers in which the strings were found; above ``threshold`` the
     check fails."""
     _check_keywords(flags)
     unknown = flags.keys() - set(STRING_FLAGS)
     if unknown:
         raise UsageError(f"no flag {min(unknown)!r}; there are: {', '.join(STRING_FLAGS)}")
-    sought: Row = {"expected_strings": list(expected_strings), **flags}
-    rows = [{**sought, **row} for row in _rows(dataset)]
+    strings: Any = [expected_strings] if isinstance(expected_strings, str) else expected_strings
+    strings = list(strings) if isinstance(strings, Iterable) else [strings]
+    are_texts = all(isinstance(text, str) for text in strings)
+    must_be(are_texts, "expected_strings", "a text or a list of texts", expected_strings)
+    rows = [{"expected_strings": strings, **flags, **row} for row in _rows(dataset, template)]
     return _check(model, rows, {"kind": "strings"}, template, threshold)
 
 
@@ -157,7 +164,14 @@ def output_requirement(
     _check_keywords(settings)
     wanted = [requirement] if requirement else None
     definition = {"kind": "requirement", "model": judge, "requirements": wanted, **settings}
-    return _check(model, _rows(dataset), definition, template)
+    rows = _rows(dataset, template)
+    for number, row in enumerate(rows, 1):
+        if not wanted and row.get("requirement") is None:
+            raise UsageError(
+                f"row {number} ({row['id']!r}) has no requirement and would not be judged; give it one, "
+                "or one for all rows by the keyword requirement"
+            )
+    return _check(model, rows, definition, template)
 
 
 def output_coherency(
@@ -175,25 +189,28 @@ def output_coherency(
     are. ``metric`` is the share of judged pairs that contradict each other; the check passes when
     every pair was judged and none does."""
     _check_keywords(settings)
-    first, second = _rows(dataset_1), _rows(dataset_2)
+    first, second = _rows(dataset_1, template), _rows(dataset_2, template)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
     if only:
         listed = ", ".join(sorted(only)[:10])
         raise UsageError(f"both datasets must have the same ids; only one of them has {listed}")
-    rows = [{**row, "id": f"first/{row['id']}"} for row in first]
+    # Pairs of a dataset's own would be judged as well.
+    rows = [{**row, "id": f"first/{row['id']}", "pair_id": None} for row in first]
     rows += [{**row, "pair_id": f"first/{row['id']}"} for row in second]
     definition = {"kind": "coherency", "model": judge, **settings}
     return _check(model, rows, definition, template)
 
 
 def _check_keywords(keywords: Mapping[str, Any]) -> None:
-    """Raises UsageError for a keyword that is called otherwise here."""
+    """Raises UsageError for a keyword that is called otherwise here, or that a check decides."""
     for name in sorted(keywords.keys() & ELSEWHERE.keys()):
         raise UsageError(f"no keyword {name!r}; here it is {ELSEWHERE[name]}")
 
 
-def _rows(dataset: str | Rows) -> list[Row]:
+def _rows(dataset: str | Rows, template: str | None) -> list[Row]:
     """The rows of a dataset as rows of a suite."""
+    must_be(isinstance(template, str | None), "template", "a text", template)
+    asked = VARIABLE.findall(template or "")
     listed: Any = [dataset] if isinstance(dataset, str) else dataset
     if isinstance(listed, Sequence):
         listed = [{"prompt": each} if isinstance(each, str) else each for each in listed]
@@ -201,7 +218,8 @@ def _rows(dataset: str | Rows) -> list[Row]:
     for number, cells in enumerate(given_rows(listed, "the dataset"), 1):
         row: Row = {"id": str(cells.pop("id", number)), "category": "borderline"}
         if "prompt" not in cells:
-            cells = {"features": {name: str(value) for name, value in cells.items()}}
+            own = {name: cells.pop(name) for name in FIELDS if name in cells and name not in asked}
+            cells = {"features": {name: str(value) for name, value in cells.items()}, **own}
         rows.append(row | cells)
     return rows
 
@@ -215,9 +233,9 @@ def _check(
     perturbations: Mapping[str, Definition] | None = None,
 ) -> CheckResult:
     """What a judge makes of the answers to rows. Without a ``threshold`` all must be judged."""
-    limit = threshold or 0
-    if isinstance(limit, bool) or not 0 <= limit <= 1:
-        raise UsageError(f"threshold must be a number from 0 to 1 (got {threshold!r})")
+    limit: Any = 0 if threshold is None else threshold
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    must_be(is_number and 0 <= limit <= 1, "threshold", "a number from 0 to 1", threshold)
     opened = opened_model(model)
     kind, definition = str(judge["kind"]), {"perturbations": list(perturbations or ())}
     suite = given_suite(SUITE, rows)
@@ -234,7 +252,13 @@ def _check(
             rates.append(rate)
     answers, failures, errors = result.rows(), [], []
     by_id = {row["prompt_id"]: row for row in answers}
+    tested = set()
+    if kind == "coherency":  # a verdict on the second answer of a pair is on both
+        pair_of = {row["id"]: row["pair_id"] for row in rows}
+        tested = {pair_of.get(row["prompt_id"]) for row in answers if row["judges"][kind]["label"]}
     for compared in result.numbers.aggregate.compared:
+        if compared["changed"] is not None:
+            tested.add(compared["prompt_id"])
         if compared["changed"]:
             row = {**by_id[compared["prompt_id"]], "changed_by": " ".join(compared["by"])}
             failures.append(row | {name: compared[name] for name in OF_CHANGED})
@@ -245,6 +269,8 @@ def _check(
             error = f"{error['type']}: {error['message']}"
         if verdict["label"] in ("found", "fail"):
             failures.append({**row, **verdict})
+        elif row["prompt_id"] in tested:
+            continue
         elif error or (row["outcome"] in EXCLUDED and verdict["label"] is None):
             error = error or f"the answer is {row['outcome'].replace('_', ' ')}"
             errors.append(f"{row['prompt_id']}: not tested ({error})")

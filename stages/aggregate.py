@@ -7,6 +7,7 @@ from pathlib import Path
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings, load_definitions
 from refract.core.progress import StageRun, run_stage
+from refract.core.vocabulary import EXCLUDED
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.thresholds import threshold_warnings
 from refract.results.counted import coverage
@@ -36,12 +37,15 @@ def main(name: str) -> None:
     write_json(Path(last), provenance)
     for warning in threshold_warnings(rates):
         run.warn(warning)
+    answers = [x for suite in suites for x in suite.numbers.aggregate.answers.values()]
+    unjudged = sum(answer.outcome in EXCLUDED for answer in answers)
+    cut_off = sum(answer.cut_off for answer in answers)
+    left_out = f", {unjudged:,} not judged" if unjudged else ""
+    left_out += f", {cut_off:,} cut off" if cut_off else ""
+    of = f"{len(suites)} suite{'' if len(suites) == 1 else 's'}"
+    # Of clean prompts, which the report's rates are of.
     counted = coverage([suite.numbers for suite in suites])
-    left_out = "".join(
-        f", {count:,} {kind}" for kind, count in counted.items() if count and kind != "answers"
-    )
-    lines = sum(len(suite.numbers.aggregate.answers) for suite in suites)
-    run.end(f"{lines:,} answers of {len(suites)} suites counted{left_out}", counted=dict(counted))
+    run.end(f"{len(answers):,} answers of {of} counted{left_out}", counted=dict(counted))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
@@ -237,6 +237,25 @@ def attacked(row: Row, rows: Mapping[str, Row]) -> Row | None:
     return plain if len(languages) < 2 else None
 
 
+def pair_problems(numbered: Iterable[tuple[int, Row]]) -> list[tuple[int, str]]:
+    """What is wrong with the pairs of a suite's rows, with the number of the row."""
+    ids: set[str] = set()
+    pairs: list[tuple[int, str]] = []
+    languages: dict[str, set[str]] = {}  # of the rows with a pair_id
+    for number, row in numbered:
+        pair = filled(row.get("pair_id"))
+        if isinstance(row.get("id"), str):
+            ids.add(row["id"])
+        if isinstance(pair, str):
+            pairs.append((number, pair))
+            languages.setdefault(pair, set()).add(str(row.get("language", "")))
+    problems = []
+    for number, pair in pairs:
+        if pair not in ids and len(languages[pair] - {""}) < 2:  # translations may share any text
+            problems.append((number, f"'pair_id' names no row of the suite (got {pair!r})"))
+    return problems
+
+
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     """The rows of a suite file that can be used, and everything wrong with it, in line order.
     Raises OSError when the file cannot be opened."""
@@ -253,8 +272,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     problems: list[Problem] = []
     ids: dict[str, int] = {}
     texts: dict[str, int] = {}
-    pairs: list[tuple[int, str]] = []
-    languages: dict[str, set[str]] = {}  # of the rows with a pair_id
+    parsed: list[tuple[int, Row]] = []
     if data.startswith(BOM):
         problems.append(Problem(1, "the file starts with a byte order mark (BOM)", harmless=True))
         data = data.removeprefix(BOM)
@@ -268,6 +286,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         except ValueError as error:
             problems.append(Problem(number, str(error)))
             continue
+        parsed.append((number, row))
         row_messages = row_problems(row)
         problems += [Problem(number, message) for message in row_messages]
         if not row_messages:
@@ -276,18 +295,12 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         if isinstance(id_, str) and ids.setdefault(id_, number) != number:
             message = f"duplicate id {id_!r} (first on line {ids[id_]}); {ID_REMEDY}"
             problems.append(Problem(number, message))
-        pair = filled(row.get("pair_id"))
-        if isinstance(pair, str):
-            pairs.append((number, pair))
-            languages.setdefault(pair, set()).add(str(row.get("language", "")))
         if not row_messages or not _content_problems(row):
             text = what_is_asked(row)
             if texts.setdefault(text, number) != number:
                 message = f"duplicate text (first on line {texts[text]}): both count as one request"
                 problems.append(Problem(number, message, harmless=True))
-    for number, pair in pairs:
-        if pair not in ids and len(languages[pair] - {""}) < 2:  # translations may share any text
-            problems.append(Problem(number, f"'pair_id' names no row of the suite (got {pair!r})"))
+    problems += [Problem(number, message) for number, message in pair_problems(parsed)]
     if not rows and all(problem.harmless for problem in problems):
         problems.append(Problem(1, "the suite is empty: it needs at least one row"))
     return rows, sorted(problems)

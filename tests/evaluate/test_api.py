@@ -105,6 +105,19 @@ def test_a_model_without_a_name_is_called_by_its_checkpoint_or_its_adapter():
         (("synthetic", ROWS, ["rules", {"kind": "rules"}]), "two judges are called 'rules'"),
         ((7, {"mine": ROWS}), "a model is a name, a definition, a function or an object"),
         (("synthetic", DATED), "suite 'prompts': a cell has no form in JSON"),
+        (("synthetic", [ROWS[0] | {"pair_id": "b"}]), "row 1: 'pair_id' names no row of the suite"),
+        (
+            ("synthetic", None),
+            "suites must be names, files, rows, or rows by the name of their suite",
+        ),
+        (("synthetic", 5), "of their suite (got 5)"),
+        (("synthetic", {}), "of their suite (got {})"),
+        (("synthetic", {1: ROWS}), "of their suite (got {1: "),
+        (
+            ("synthetic", ROWS, None),
+            "a judge is a name, or a definition that needs its kind (got None)",
+        ),
+        (("synthetic", ROWS, 5), "a judge is a name, or a definition that needs its kind (got 5)"),
     ],
 )
 def test_what_cannot_be_measured_is_an_error_that_says_what_is_allowed(arguments, message):
@@ -116,6 +129,12 @@ def test_what_cannot_be_measured_is_an_error_that_says_what_is_allowed(arguments
 def test_a_limit_and_a_seed_are_whole_numbers(wrong):
     with pytest.raises(refract.RefractError, match="must be a whole number, a limit at least 1"):
         refract.measure("synthetic", ROWS, **wrong)
+
+
+@pytest.mark.parametrize("name", [5, "", " "])
+def test_a_name_is_a_text(name):
+    with pytest.raises(refract.RefractError, match="name must be a text that is not empty"):
+        refract.measure("synthetic", ROWS, name=name)
 
 
 def refusing(prompt: str) -> str:

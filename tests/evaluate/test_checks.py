@@ -91,6 +91,18 @@ def test_a_dataset_is_a_prompt_or_prompts_or_rows_or_features_with_a_template(
     assert [row["response"] for row in result.rows] == sent
 
 
+def test_fields_that_judges_read_are_features_only_where_the_template_asks_for_them():
+    row = {"question": "Who?", "language": "en", "expected_strings": ["Who", "Else"]}
+    found = prompt_injection(
+        Replying(str),
+        [row],
+        ["Nobody"],
+        template="{question} ({language})",
+        all_expected_strings_must_be_found=False,
+    )
+    assert (found.metric, found.rows[0]["response"]) == (1, "Who? (en)")
+
+
 # Char injection
 
 
@@ -112,6 +124,11 @@ def test_nonsense_after_an_injection_and_a_refusal_that_flips_are_failures():
 
     result = char_injection(answer, questions(1), characters=["\b"], output_sensitivity=0.9)
     assert [row["changed_by"] for row in result.failures] == ["refusal"]
+
+
+def test_an_answer_that_failed_is_no_error_whatever_it_is():
+    silent = char_injection(lambda text: "" if "\r" in text else CLEAN, questions(2))
+    assert (silent.counts["failed"], silent.errors) == (2, [])
 
 
 def picky(limit: int, broken: str = ""):
@@ -204,6 +221,13 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
         (output_coherency, {"dataset_2": [], "judge": "j", "debug": True}, "no keyword 'debug'"),
         (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
         (char_injection, {"threshold": 2}, "threshold must be a number from 0 to 1"),
+        (char_injection, {"threshold": "0.1"}, r"threshold must be a number .* .got '0.1'"),
+        (prompt_injection, {"expected_strings": "x", "threshold": []}, "threshold must be a number"),
+        (char_injection, {"template": 5}, r"template must be a text .got 5"),
+        (char_injection, {"kind": "upper"}, "no keyword 'kind'; here it is the name of the check"),
+        (output_requirement, {"judge": {}, "requirements": ["x"]}, "'requirements'; here it is req"),
+        (prompt_injection, {"expected_strings": None}, r"a text or a list of texts .got None"),
+        (prompt_injection, {"expected_strings": [1]}, r"a text or a list of texts .got \[1\]"),
         (char_injection, {"features": ["nothing"]}, "nothing"),
         (char_injection, {"characters": ["ab"]}, "characters must list characters, .* 'ab' is none"),
         (prompt_injection, {}, "'expected_strings' must be a list of texts"),
@@ -227,6 +251,7 @@ def test_strings_and_flags_are_those_of_the_call_or_of_each_row():
 
     assert metric("Hello DAN here", "dan", word_matching=True, case_sensitive=False) == 1
     assert metric("alpha", "alpha", "beta") == 0
+    assert prompt_injection(lambda _: "a l p h", questions(1), "alph").metric == 0  # no letters
     assert metric("alpha", "alpha", "beta", all_expected_strings_must_be_found=False) == 1
     assert metric("I won't pretend to be 'DAN:' for you.", "DAN:") == 0
     data = questions(3, expected_strings=[["YES"], ["yes"], ["yes"]])
@@ -262,6 +287,16 @@ def test_a_rows_own_requirement_fails_where_the_judge_says_so_and_its_reasons_ar
     (failure,) = result.failures
     shown = [failure[key] for key in ("prompt_id", "response", "label", "reason", "raw")]
     assert shown == ["q1", "Re Question 1?", "fail", "rude", [[FAIL]]]
+
+
+def test_a_row_without_any_requirement_is_refused_since_no_judge_would_judge_it():
+    dataset = questions(3, requirement=["Be kind.", None, None])
+    with pytest.raises(RefractError, match=r"row 2 \('q1'\) has no requirement"):
+        output_requirement(lambda _: CLEAN, dataset, judge=Replying(lambda _: PASS))
+    judged = output_requirement(
+        lambda _: CLEAN, dataset, "Be brief.", judge=Replying(lambda _: PASS)
+    )
+    assert (judged.passed, judged.counts["tested"]) == (True, 3)
 
 
 def test_one_pass_and_one_error_stay_apart_and_visible():
@@ -320,3 +355,11 @@ def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
     ]
     assert not result.passed
     assert result.counts == {"tested": 1, "failed": 0, "errors": 2}
+
+
+def test_only_the_pairs_of_the_two_datasets_are_judged_and_a_judged_pair_is_no_error():
+    one = [{"id": "a", "prompt": "A1", "pair_id": "b"}, {"id": "b", "prompt": "B1"}]
+    two = [{"id": "a", "prompt": "A2"}, {"id": "b", "prompt": "B2"}]
+    # The rules find no answer in a letter; the judge of the pair does.
+    result = output_coherency(lambda text: text[0], one, two, judge=Replying(lambda _: PASS))
+    assert (result.passed, result.errors, result.counts["tested"]) == (True, [], 2)

@@ -12,7 +12,7 @@ from refract.cli import app
 from refract.core.jsonl import write_rows
 from refract.core.progress import FOLDER, warning_lines
 from stages import aggregate, check_inputs
-from tests.builders import NO, YES, Project, suite_rows
+from tests.builders import NO, RECORDED, YES, Project, suite_rows
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_dvc_repro_tells_what_each_stage_did_and_lists_the_warnings_last(project
         "generate-perturbations: 5 prompts and 0 variants of 1 suites in T s",
         "model-inference@one: 0 answers reused, 5 read in T s, 1 warning",
         "judge@one: judged by rules (5): 0 verdicts reused, 10 judged in T s",
-        "aggregate@one: 5 answers of 1 suites counted, 1 not judged in T s, 2 warnings",
+        "aggregate@one: 5 answers of 1 suite counted, 1 not judged in T s, 2 warnings",
     ):
         assert f"\n{line}\n" in told
     end = told[told.index("\nreport: metrics/report.md, ") :].splitlines()[2:]
@@ -99,3 +99,15 @@ def test_the_report_of_the_last_good_run_survives_one_that_fails(project):
     assert "decisions.reference must be a model of the grid: one" in done.stdout + done.stderr
     assert {name: (project.folder / name).read_bytes() for name in names} == before
     project.set_params(params)
+
+
+def test_what_was_not_judged_is_of_all_answers_that_are_counted(tmp_path, capsys):
+    project = Project.create(
+        tmp_path / "project", {"one": RECORDED}, {"alpha": suite_rows("alpha", 2, 1)}, report=False
+    )
+    project.put(
+        {"perturbations": {"loud": {"kind": "upper"}}, "suites.alpha.perturbations": ["loud"]}
+    )
+    project.record(alpha=[NO] * 3)
+    project.compute()
+    assert "aggregate@one: 6 answers of 1 suite counted, 3 not judged in" in capsys.readouterr().out

@@ -372,6 +372,19 @@ def test_published_success_rates_of_an_attack_come_out(before, after, share):
     assert (rate.counts.n, round(rate.value, 4)) == (before, share)
 
 
+def test_attacks_that_did_not_reach_the_model_are_no_part_of_their_success_and_are_counted():
+    injection = {"name": "cc", "kind": "char_injection"}
+    rows = [{"id": id_, "category": "harmful"} for id_ in "ab"]
+    prompts = [prompt_row(id_) for id_ in "ab"]
+    prompts += [prompt_row(f"{x}/cc", source_id=x, perturbation=injection) for x in "ab"]
+    outcomes = answers({"a": "refusal", "a/cc": "refusal", "b": "refusal", "b/cc": "compliance"})
+    unsent = [{"prompt_id": "a/cc", "reason": "not_injected", "kind": "char_injection"}]
+    suite = CountedSuite(rows, outcomes, rows=prompts, compared=unsent)
+    for rate in map(rate_to_row, robustness.attack_table(suite)):
+        counts = [rate[key] for key in ("successes", "n", "untested_not_injected")]
+        assert counts == [1, 1, 1], rate
+
+
 def test_repeats_of_a_prompt_are_no_attack():
     rows = [{"id": "0", "category": "harmful"}]
     repeat = {"name": "again", "kind": "repeat"}

@@ -10,6 +10,7 @@ from refract.core.errors import ParamsError
 from refract.core.registry import find
 from refract.suites.perturbations import PERTURBATIONS, read_perturbation
 from refract.suites.perturbations.characters import fallback_repetitions, inject, read_characters
+from refract.suites.perturbations.noise import letters_of
 from refract.suites.perturbations.swaps import WORDS
 from refract.suites.perturbations.variants import RowKey, row_generator
 
@@ -94,6 +95,9 @@ def test_characters_are_literal_code_points_or_presets_and_each_is_used_once():
         ("punctuation", "See (https://a.org/x?y=1.), ok?", "See https://a.org/x?y=1 ok"),
         ("punctuation", "Ask me@x.org: 3.5% of 1,250 is $44!", "Ask me@x.org 3.5% of 1,250 is $44"),
         ("punctuation", "first.\n\n- second", "first\n\n second"),
+        ("punctuation", "10-20 mg at 10:30-11:00", "10 20 mg at 10:30 11:00"),
+        ("punctuation", "Wait...what? yes--no 50%/60%", "Wait what yes no 50% 60%"),
+        ("punctuation", "He said:“Go”. नमस्ते-दुनिया, 1990's", "He said Go नमस्ते दुनिया 1990s"),
     ],
 )  # fmt: skip
 def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
@@ -115,6 +119,18 @@ def test_who_a_text_is_about_is_swapped_by_its_place_in_the_sentence(of, text, e
     seen = {text_of(definition, text, source_id=str(number)) for number in range(3000)}
     assert expected in seen
     assert len(seen) == 1 or of != "gender"
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [("country", "İran'da nasıl"), ("gender", "hıs"), ("religion", "How do Chriſtians pray?")],
+)
+def test_letters_that_are_an_i_or_an_s_only_regardless_of_case_make_no_name(of, text):
+    assert variants({"kind": "swap", "of": of}, text) == []
+
+
+def test_a_letter_with_a_vowel_sign_behind_it_gets_no_typo():
+    assert letters_of("नमस्ते ab กี้") == [0, 1, 7, 8]
 
 
 def test_lists_of_swaps_are_as_long_as_each_other_and_name_nothing_twice():

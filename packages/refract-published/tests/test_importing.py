@@ -67,6 +67,8 @@ def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
     assert imported.notes == [
         "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: 1 (row 6).",
         "Rows without a prompt, left out: 1 (row 7).",
+        "Ids replaced by the number of their row (an id must be printable and not start with = + - @): "
+        "1 (row 8).",
         "Ids that occurred before and got a number: xstest-2-2.",
         "Rows that repeat the text of another row, kept with ids of their own: 1.",
     ]
@@ -154,6 +156,27 @@ def test_any_file_is_imported_by_its_columns(cli, tmp_path):
     card = out.with_suffix(".md").read_text("utf-8")
     assert "**Source.** my own. my own\n\n**Licence.** CC0." in card
     assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card
+
+
+def test_columns_that_judges_read_are_kept_where_they_fit_and_others_are_renamed_and_named(cli):
+    Path("a.csv").write_text(
+        "id,prompt,pair_id,expected_strings,case_sensitive,control,Requirement,exact_matching\n"
+        "7,one,,\"['YES', 'no']\",True,must_refuse,Be kind.,maybe\n"
+        "8,two,7,,,,,\n"
+    )
+    done = cli("import-suite", "generic", "a.csv", "--category", "harmful", "--out", "a.jsonl")
+    note = "Columns that are not what a field of their name is here, renamed: "
+    note += "exact_matching to source_exact_matching."
+    assert done.out.splitlines()[1:] == [f"  {note}"]
+    assert f"- {note}\n" in Path("a.md").read_text()
+    assert read_rows(Path("a.jsonl")) == [
+        {
+            "id": "7", "prompt": "one", "category": "harmful", "expected_strings": ["YES", "no"],
+            "case_sensitive": True, "control": "must_refuse", "requirement": "Be kind.",
+            "source_exact_matching": "maybe",
+        },
+        {"id": "8", "prompt": "two", "category": "harmful", "pair_id": "7"},
+    ]  # fmt: skip
 
 
 def test_a_card_holds_no_html_of_the_file(tmp_path):

@@ -154,6 +154,19 @@ def test_the_servers_that_get_prompts_are_said_before_the_first_request_the_judg
     assert [line.partition(" go to ")[2] for line in lines] == hosts
 
 
+def test_of_two_judges_with_one_model_the_one_that_asks_is_said_to_ask(capsys):
+    with JudgeServer(PASS) as server:
+        for name, text in (("kind", "Be kind."), ("brief", "Be brief.")):
+            judge_suite(
+                [prompt_of("a", "Hi.")],
+                [response_of("a", "Hello.")],
+                {"a": {"id": "a", "prompt": "Hi."}},
+                {name: open_judge(name, requirement(server, text))},
+            )
+    said = [line for line in capsys.readouterr().err.splitlines() if "requests with" in line]
+    assert [line.partition(":")[0] for line in said] == ["kind", "brief"]
+
+
 def test_a_second_run_asks_nothing_and_gives_the_same_verdicts():
     with JudgeServer("what?", FAIL) as server:
         (first,) = judged(requirement(server), "Go away.")

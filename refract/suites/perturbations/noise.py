@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -51,12 +52,18 @@ def drawn_places(generator: random.Random, places: list[T], rate: float, total: 
     return _shuffled(generator, places)[: max(1, round(rate * total))]
 
 
+def _is_combining(char: str) -> bool:
+    """Whether a character belongs to the letter before it. Vowel signs of Hindi and Thai are marks of
+    combining class 0."""
+    return unicodedata.category(char).startswith("M")
+
+
 def letters_of(text: str) -> list[int]:
     """Indices of letters without a combining mark behind them, which an edit would leave behind."""
     letters = []
     for index, char in enumerate(text):
         following = text[index + 1 : index + 2] or " "
-        if char.isalpha() and not unicodedata.combining(following):
+        if char.isalpha() and not _is_combining(following):
             letters.append(index)
     return letters
 
@@ -128,18 +135,27 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
     kept: set[int] = set()
     for match in _NUMBERS_AND_URLS.finditer(text):
         kept.update(range(match.start(), match.end()))
+
+    def is_mark(index: int) -> bool:
+        is_removed = unicodedata.category(text[index]).startswith("P") or text[index] in "`^~|"
+        return is_removed and index not in kept
+
+    def in_word(index: int) -> bool:
+        char = text[index : index + 1]
+        return index in kept or char.isalnum() or any(map(_is_combining, char))
+
     changed = 0
     out = []
-    for index, char in enumerate(text):
-        is_mark = unicodedata.category(char).startswith("P") or char in "`^~|"
-        if index in kept or not is_mark:
-            out.append(char)
+    for are_marks, places in groupby(range(len(text)), is_mark):
+        indices = [*places]
+        first, last = indices[0], indices[-1]
+        run = text[first : last + 1]
+        if not are_marks:
+            out.append(run)
             continue
-        changed += 1
-        in_word = text[index - 1 : index].isalnum() and text[index + 1 : index + 2].isalnum()
-        # don't becomes dont, but either/or stays two words.
-        at_edge = index - 1 in kept or index + 1 in kept
-        if in_word and char not in "'’" and not at_edge:
+        changed += len(run)
+        # don't becomes dont, but either/or and yes--no stay two words.
+        if in_word(first - 1) and in_word(last + 1) and run not in ("'", "’"):
             out.append(" ")
     if not changed:
         return text, 0

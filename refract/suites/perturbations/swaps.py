@@ -44,7 +44,8 @@ def _forms(of: str) -> tuple[dict[str, tuple[int, int]], re.Pattern[str]]:
             places[form.lower()] = number, column
     words = sorted({form.removesuffix(BEFORE) for form in places}, key=len, reverse=True)
     follows = rf"(?=(\s+(?!(?:{_NO_NOUN.replace(' ', '|')})\b)\w)?)"
-    pattern = rf"\b(an? )?({'|'.join(words)})\b{follows}"
+    # Of ASCII alone: regardless of case İ, ı and ſ would be an i and an s, of which no form is made.
+    pattern = rf"\b(an? )?((?a:{'|'.join(words)}))\b{follows}"
     return places, re.compile(pattern, re.IGNORECASE)
 
 

@@ -16,7 +16,15 @@ from pydantic import Field, model_validator
 from refract.core.file_formats import id_text
 from refract.core.settings import Settings
 from refract.core.types import Category, Row, filled
-from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
+from refract.suites.rows import (
+    CATEGORIES,
+    CONTENT,
+    STRING_FLAGS,
+    SuiteError,
+    field_problems,
+    pair_problems,
+    row_problems,
+)
 from refract_published.importing.hub import page_of
 from refract_published.importing.tables import (
     Table,
@@ -42,18 +50,10 @@ OF_ANSWERS = (
     "error",
     "success",
 )
-# Fields that mean something to the pipeline; a column of that name becomes source_NAME.
-RESERVED = {
-    "id",
-    "category",
-    "control",
-    "item",
-    "expected_strings",
-    "pair_id",
-    "requirement",
-    *CONTENT,
-    *STRING_FLAGS,
-}
+# Fields that mean something to the pipeline; a column of that name becomes source_NAME, of those that
+# judges and tables read unless its cells are what the field must be.
+READ = {"control", "expected_strings", "pair_id", "requirement", *STRING_FLAGS}
+RESERVED = {"id", "category", "item", *CONTENT, *READ}
 
 
 class Origin(NamedTuple):
@@ -204,6 +204,7 @@ class Published(Settings):
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
+        replaced: dict[str, None] = {}
         blank: list[str] = []
         unclassed: list[str] = []
         overruled = 0
@@ -212,7 +213,8 @@ class Published(Settings):
             for column, about in columns.items():
                 language = about.get("language") or own or options.language
                 values = {"number": number, **source, "language": language or ""}
-                item = _id(kind, _value(values, id_column) if id_column else None, number)
+                published = _value(values, id_column) if id_column else None
+                item = _id(kind, published, number)
                 suffix = about.get("language") or about.get("category")
                 try:
                     category = self._category(source, about, options)
@@ -240,6 +242,8 @@ class Published(Settings):
                 except ValueError as error:
                     raise SuiteError(f"{path}: row {place}: {error}") from None
                 rows[row["id"]] = row
+                if filled(published) is not None and not _usable_id(published):
+                    replaced[place] = None
                 pair = _value(values, self.pair) if self.pair else item
                 if (self.pair or len(columns) > 1) and filled(pair) is not None:
                     pairs[str(pair)].append(row)
@@ -251,6 +255,10 @@ class Published(Settings):
             notes.append(
                 f"Rows of another category by {column}, which --category overrules: {overruled}."
             )
+        if replaced:
+            rule = "(an id must be printable and not start with = + - @)"
+            listed = f"{len(replaced)} (row {', '.join(replaced)})"
+            notes.append(f"Ids replaced by the number of their row {rule}: {listed}.")
         if renumbered:
             notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
         if not rows:
@@ -384,13 +392,37 @@ def _left_out(lacked: str, places: list[str]) -> list[str]:
     return [f"Rows without {lacked}, left out: {len(places)} (row {listed})."] if places else []
 
 
+def _usable_id(published: Any) -> str:
+    """The publisher's id as a text, empty where there is none that a row can have."""
+    text = "" if published is None else id_text(published).strip()
+    return text if text.isprintable() and not text.startswith(("=", "+", "-", "@")) else ""
+
+
 def _id(kind: str, published: Any, number: int) -> str:
     """The publisher's id, with the kind before a bare number; else the row's number. Where no
     publisher is known a number stays as it is, for answers in the file to be found by it."""
-    text = "" if published is None else id_text(published).strip()
-    if not text or not text.isprintable() or text[0] in "=+-@":
+    text = _usable_id(published)
+    if not text:
         return f"{kind}-{number:04d}"
     return f"{kind}-{text}" if text.isdigit() and kind != "generic" else text
+
+
+def _named_back(rows: list[Row], name: str, field: str) -> bool:
+    """Whether what rows have by a name is what this field must be, which they then have instead. Lists
+    and flags may be written as texts, and ids as numbers."""
+    read = []
+    for row in rows:
+        others = dict(row)
+        value = filled(others.pop(name, None))
+        if field in ("expected_strings", *STRING_FLAGS):
+            value = literal(value)
+        elif field == "pair_id" and value is not None:
+            value = id_text(value)
+        read.append(others if value is None else {**others, field: value})
+    if any(map(field_problems, read)) or pair_problems(enumerate(read)):
+        return False
+    rows[:] = read
+    return True
 
 
 def generic(kind: str, path: Path, options: Options) -> Contents:
@@ -425,15 +457,19 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     else:
         answers = []
     kept: dict[str, str] = {}
+    reserved: dict[str, str] = {}
     fields: set[str] = set()
     for number, name in enumerate(table.columns, 1):
         if name in (prompt, id_column, "language", *answers):
             continue
         field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
+        wanted = field
         if field in RESERVED:
             field = f"source_{field}"
         kept[name] = f"{field}_{number}" if field in fields else field
         fields.add(kept[name])
+        if wanted in RESERVED and name != by_column:  # of which the card says what it is for
+            reserved[name] = wanted
     published = Published(
         title=options.source or path.name,
         url=options.source or "not stated",
@@ -447,4 +483,12 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         category=CategoryColumn.model_validate({"column": by_column, "values": values}),
         rule=f"From the column {by_column}.",
     )
-    return published.contents(kind, path, table, options)
+    contents = published.contents(kind, path, table, options)
+    renamed = []
+    for name, field in reserved.items():
+        if field not in READ or not _named_back(contents.rows, kept[name], field):
+            renamed.append(f"{name} to {kept[name]}")
+    if renamed:
+        title = "Columns that are not what a field of their name is here, renamed"
+        contents.notes.append(f"{title}: {', '.join(renamed)}.")
+    return contents

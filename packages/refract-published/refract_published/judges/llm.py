@@ -127,7 +127,11 @@ def loaded_once(definition: Any, model: Model) -> Model:
         while len(_LOADED) >= 2:
             del _LOADED[next(iter(_LOADED))]
         _LOADED[key] = model
-    return _LOADED[key]
+    loaded = _LOADED[key]
+    for attribute in ("name", "where"):  # by which notes name the judge that asks
+        if hasattr(model, attribute):
+            setattr(loaded, attribute, getattr(model, attribute))
+    return loaded
 
 
 def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
