@@ -29,7 +29,15 @@ from refract.models.answer_rows import named_answers, recorded_answer
 from refract.models.function import FunctionModel, TextFunction, function_name
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore, open_store
-from refract.project import Project, find_judge, find_model, find_project, source_name
+from refract.project import (
+    Project,
+    find_judge,
+    find_model,
+    find_project,
+    read_project,
+    source_name,
+)
+from refract.project.inputs import changed_files
 from refract.results import Results, run_tables
 from refract.results.sources import Result, Side, compare_sides, find_side
 from refract.results.table_rows import difference_to_row
@@ -387,9 +395,20 @@ def given_suite(name: str, rows: list[Row]) -> Suite:
     return Suite(name, rows, {}, sha256=sha256)
 
 
+def named_side(name: str | None) -> Side:
+    """What a name stands for. Of this working tree, what ``refract gate`` refuses is a reason, too:
+    files beside params.yaml that changed."""
+    here = Path.cwd()
+    side = find_side(here, name)
+    if side.folder and side.folder.resolve() == here.resolve():
+        changed = changed_files(read_project(here).params)
+        side = side._replace(reasons=[*side.reasons, *changed])
+    return side
+
+
 def _side(given: str | Path | Results | None, name: str) -> Side:
     if given is None or isinstance(given, str | Path):
-        return find_side(Path.cwd(), None if given is None else str(given))
+        return named_side(None if given is None else str(given))
     if not isinstance(given, Results):
         raise UsageError(
             "each side is a Results, a file, a folder, a model of the grid or a git revision "

@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
+from refract.api import named_side
 from refract.cli.printing import print_table
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
-from refract.results.sources import compare_sides, find_side
+from refract.results.sources import compare_sides
 from refract.results.table_rows import rounded_difference
 
 
@@ -48,7 +49,7 @@ def compare(
     Example: refract compare main --fail-on regression
     """
     settings = decision_settings(Path.cwd())
-    side_a, side_b = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
+    side_a, side_b = named_side(a or "HEAD"), named_side(b)
     sides = compare_sides(side_a, side_b, settings)
     texts = SidesText(sides)
     markdown = format_ == "md"

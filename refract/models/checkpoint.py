@@ -38,9 +38,12 @@ FILES = (
     "added_tokens.json",
     "merges.txt",
     "vocab.*",
-    "sentencepiece*.model",
-    "spiece.model",
-    "tokenizer.model",
+    "*.model",
+    "*.spm",
+    "*.tiktoken",
+    "*.tokenizer",
+    "*tekken*.json",
+    "emoji.json",
     "chat_template.*",
     "chat_templates/*.jinja",
     "additional_chat_templates/*.jinja",
@@ -319,6 +322,23 @@ def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
     return [name for name in sorted(unexpected) if numbered.sub(".N.", name) in known]
 
 
+def unused_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """The weights of a checkpoint that would change what a module of the model gives, and that it has
+    no place for: adapters, biases, and norms inside a layer."""
+    places = set(model.state_dict())
+    modules = {name for name, _ in model.named_modules()}
+    unused = []
+    for name in sorted(unexpected):
+        module, _, kind = name.rpartition(".")
+        layer = module.rpartition(".")[0]
+        # Attention of GPT-2's kind has no weight of its own, and a mask that is called a bias.
+        is_bias = kind == "bias" and f"{module}.weight" in places
+        is_norm = name.endswith("norm.weight") and layer in modules
+        if "lora_" in name or is_bias or (is_norm and re.search(r"\.[0-9]+(\.|$)", layer)):
+            unused.append(name)
+    return unused
+
+
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
 
@@ -427,6 +447,8 @@ class Loader:
 
         with self.loading("the configuration"):
             config = AutoConfig.from_pretrained(**source)
+        if self.folder and not file:  # transformers would go on without one that it cannot read
+            read_json(self.folder / "generation_config.json")
         self.read_file = opened(file) if opened and file else None
         if self.read_file:
             self.read_file.check_configuration(config)
@@ -495,6 +517,13 @@ class Loader:
                 )
             if self.read_file:
                 self.read_file.check_weights(model, loaded["unexpected_keys"])
+            unused = unused_parts(model, loaded["unexpected_keys"])
+            if unused:
+                raise ValueError(
+                    f"the checkpoint holds {len(unused)} weights that the model of config.json has no "
+                    f"place for, first {unused[0]}; correct config.json (attention_bias, say), merge "
+                    "adapters into the weights, or remove what is not needed"
+                )
             if "device_map" not in arguments:
                 model = model.to(device)
         return model.eval()

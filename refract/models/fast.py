@@ -45,6 +45,23 @@ def refuse_looking_ahead(where: str, run: Any, model: Any, most: float) -> None:
         )
 
 
+def longest_alike(config: Any) -> int | None:
+    """Up to how many tokens a row's rotary factors are the same: beyond, those of longrope are
+    other ones for all of its tokens, and in one pass those of the longest row are every row's.
+    Dynamic ones are others beyond the model's length, which a batch with a long row can pass."""
+    config = config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    lengths = []
+    for part in (rope, *rope.values()):
+        kind = part.get("rope_type") if isinstance(part, dict) else None
+        if kind in ("longrope", "su"):
+            original = part.get("original_max_position_embeddings")
+            lengths.append(original or config.original_max_position_embeddings)
+        elif kind == "dynamic":
+            lengths.append(config.max_position_embeddings)
+    return min(lengths, default=None)
+
+
 class Fast:
     """A model as transformers runs it."""
 
@@ -61,7 +78,9 @@ class Fast:
         prompting.ends_of(self.model.config, self.model.generation_config)
         # Of the checkpoint's own settings nothing else counts; generate would fall back on them.
         self.model.generation_config = GenerationConfig()
-        self.device = self.model.get_input_embeddings().weight.device
+        embedding = self.model.get_input_embeddings().weight
+        self.device, prompting.words = embedding.device, len(embedding)
+        self.longest = longest_alike(self.model.config)
         size = BATCH_TOKENS.get(self.device.type, OTHER_BATCH_TOKENS)
         self.batch_tokens = self.settings.batch_tokens or size
         self.most_rows = 0  # of a batch; known once the model was tried
@@ -111,6 +130,8 @@ class Fast:
             limit = max(limit, row.limit)
             if (len(batch) + 1) * (len(row.tokens) + limit) > self.batch_tokens:
                 break
+            if self.longest and len(batch[0].tokens) <= self.longest < len(row.tokens) + limit:
+                break  # it would give the shorter ones other rotary factors
             batch.append(row)
         return batch
 

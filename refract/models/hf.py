@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -19,6 +20,8 @@ from refract.models.protocol import AdapterError, Answer, Model, Request
 DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 # Hashed only with arithmetic: fast.
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
+# The SHA-256 of GGUF files whose tokenizer is known to be of bytes.
+OF_BYTES = ("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",)
 # Hashed only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
 
@@ -76,6 +79,9 @@ class HF(Model):
             identity["decoding"] = "transformers"
             for key in COMPUTING:
                 identity[key] = getattr(settings, key)
+            config = checkpoint.read_json(folder / "config.json") if folder else {}
+            if re.search("'(longrope|su|dynamic)'", str(config)):
+                identity["batches"] = "of like factors"  # until now a long row changed short ones
         elif settings.quantization:
             identity["quantized_from"] = "stored"
         for key in ADDED:
@@ -87,7 +93,19 @@ class HF(Model):
             identity["stop_tokens"] = "seen"
         if settings.gguf_file:
             identity["pre_tokenizer"] = "as named"  # as GPT-2's until now, whatever a file named
+            if not self._is_of_bytes():
+                identity["space_prefix"] = "as stated"  # until now at the begin of a text alone
+        if settings.prefill and not settings.score_tokens and not self._is_of_bytes():
+            identity["prefill_text"] = "joined"  # until now without a blank behind it
         return identity
+
+    def _is_of_bytes(self) -> bool:
+        """Whether the tokenizer is known to be of bytes, which keep blanks as they are."""
+        if self.settings.gguf_file:
+            return self.loader.identity.get("sha256") in OF_BYTES
+        folder = self.loader.folder
+        decoder = checkpoint.read_json(folder / "tokenizer.json").get("decoder") if folder else None
+        return isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
 
     def description(self) -> dict[str, Any]:
         """``parameters`` (counted from the weights' headers), ``context_length`` in
@@ -120,17 +138,23 @@ class HF(Model):
         (``PromptTooLong``) before weights are loaded. Raises AdapterError."""
         self.prompting.load()
         prompts: dict[int, ReadyPrompt] = {}
-        rows = []
         for index, request in enumerate(requests):
             prompt = self.prompting.prepare(request)
             if isinstance(prompt, Answer):
                 yield index, prompt
             else:
                 prompts[index] = prompt
-                rows.append(Row(index, prompt.tokens, self.prompting.limit(prompt), request.seed))
         if not prompts:
             return
         arithmetic = self.loaded()
+        rows = []
+        for index, prompt in prompts.items():  # now that it is known which tokens the model has
+            unknown = self.prompting.with_unknown_token(prompt)
+            if unknown:
+                yield index, unknown
+            else:
+                limit = self.prompting.limit(prompt)
+                rows.append(Row(index, prompt.tokens, limit, requests[index].seed))
         for row in arithmetic.run(rows, self.prompting.endings(prompts)):
             yield row.index, self.prompting.answer_of(row, prompts[row.index])
 

@@ -31,6 +31,8 @@ _HARMLESS = re.compile(
     r"prefill|speculation|low_memory|continuous)(_.*)?"
 )
 _OF_ONE = re.compile(r"temperature|top_p|typical_p|guidance_scale|num_.*|.*_penalty")
+# Stands for a prefill where an answer is decoded: many tokenizers drop a blank that begins a text.
+BEFORE = "a"
 # In a chat template that has a place for what a tool returned.
 _TOOL_ROLE = re.compile(r"""["']tool["']""")
 
@@ -47,13 +49,14 @@ class ReadyPrompt(NamedTuple):
 class Prompting:
     """A model's tokenizer and chat template, under the settings of its definition.
 
-    ``config``, ``context`` (tokens that prompt and answer may have together) and ``ends``
-    (ids that end an answer) are there once it is loaded."""
+    ``config``, ``context`` (tokens that prompt and answer may have together), ``ends`` (ids that
+    end an answer) and ``words`` (ids that the model has a place for) are there once it is loaded."""
 
     config: Any = None
     tokenizer: Any = None
     context: int | None = None
     ends: frozenset[int] = frozenset()
+    words: int | None = None
 
     def __init__(self, name: str, settings: HFSettings, loader: Loader) -> None:
         self.where, self.settings, self.loader = f"models.{name}", settings, loader
@@ -66,6 +69,7 @@ class Prompting:
         self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
         self._left_out: dict[tuple[object, ...], str | None] = {}  # whose message, by form
+        self._before: list[int] = []  # tokens that stand for a prefill before those of an answer
 
     def load(self) -> None:
         """Loads configuration and tokenizer. Raises AdapterError."""
@@ -105,6 +109,9 @@ class Prompting:
         if {"<|channel|>", "<|message|>"} <= tokenizer.get_vocab().keys():
             self._channels = CHANNEL_TOKENS
         self.tokenizer = tokenizer
+        if settings.prefill:
+            before = tokenizer(BEFORE, add_special_tokens=False)["input_ids"]
+            self._before = before if tokenizer.decode(before) == BEFORE else []
         if self._templated:
             self._try_template()
 
@@ -226,13 +233,26 @@ class Prompting:
             if not tokens:
                 return Answer.failed("EmptyPrompt", "the prompt has no tokens", attempt)
             if context is None or len(tokens) + room <= context:
-                return ReadyPrompt(attempt, tokens, self._begun(text, before), request.tools)
+                ready = ReadyPrompt(attempt, tokens, self._begun(text, before), request.tools)
+                return self.with_unknown_token(ready) or ready
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
             f"{' / '.join(map(str, lengths))} prompt tokens; the context of {context} tokens leaves"
             f" {(context or 0) - room} beside {room} for the answer",
             max(0, len(lengths) - 1),
+        )
+
+    def with_unknown_token(self, prompt: ReadyPrompt) -> Answer | None:
+        """Why a prompt has no answer where it holds a token that the loaded model has no place for."""
+        token = max(prompt.tokens)
+        if self.words is None or token < self.words:
+            return None
+        return Answer.failed(
+            "PromptNotRenderable",
+            f"the prompt holds the token {self.tokenizer.convert_ids_to_tokens(token)!r} (id {token}); "
+            f"the model has ids from 0 to {self.words - 1}; take the checkpoint's own tokenizer",
+            prompt.attempt,
         )
 
     def _encode(
@@ -296,11 +316,15 @@ class Prompting:
         for source in (*sources, self.tokenizer):
             if type(source).__name__ == "GenerationConfig":
                 self._tell_unused(source.to_diff_dict())
-            ids = getattr(source, "eos_token_id", None)
-            if isinstance(ids, list):
-                ends.update(ids)
-            elif ids is not None:
-                ends.add(ids)
+            stated = getattr(source, "eos_token_id", None)
+            ids = stated if isinstance(stated, list) else [stated]
+            if stated is not None and any(type(id_) is not int for id_ in ids):
+                raise AdapterError(
+                    f"{self.where}: eos_token_id of the checkpoint's {type(source).__name__} can be an "
+                    f"id, a list of ids or null (got {stated!r:.60}); correct it in a copy of the "
+                    "checkpoint"
+                )
+            ends.update(id_ for id_ in ids if id_ is not None)
         self.ends = frozenset(ends)
         return self.ends
 
@@ -361,9 +385,9 @@ class Prompting:
             if special is None or any(special in text for text in kept):
                 shown.append(token)
         text: str = self.tokenizer.decode(
-            shown, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            [*self._before, *shown], skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
-        return text
+        return text.removeprefix(BEFORE) if self._before else text
 
     def answer_of(self, row: Row, prompt: ReadyPrompt) -> Answer:
         """What a row that has ended comes to."""

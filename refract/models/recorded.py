@@ -3,7 +3,8 @@
 The file holds rows in any form of :mod:`refract.core.file_formats`, or is a log that a package
 reads. A prompt takes the answer with its id and text (in whichever normal form, and without blanks
 around it), or with its id where the row has no text, or else with its very text; without one, or
-with null, it is an error row."""
+with null, it is an error row. Where a row's prompt is several messages, the system prompt and the
+turns before the last are to be the same too."""
 
 from __future__ import annotations
 
@@ -76,8 +77,10 @@ class RecordedAnswer(NamedTuple):
         return [answer.response, answer.finish_reason, answer.error, answer.tool_calls]
 
 
-# Answers by id and text, or by text; None where several differ.
-Answers = dict[tuple[str, str | None], RecordedAnswer | None]
+# What an answer is joined by: a text, or of several messages each one's role and text.
+Asked = str | tuple[tuple[str, str], ...]
+# Answers by id and prompt, or by prompt; None where several differ.
+Answers = dict[tuple[str, Asked | None], RecordedAnswer | None]
 
 
 class Recorded(Model):
@@ -98,7 +101,12 @@ class Recorded(Model):
             content = sha256_file(self.path)
         except OSError as error:
             raise AdapterError(f"{self.where} cannot be read ({error.strerror})") from None
-        return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
+        identity = {"sha256": content, **self.settings.model_dump(exclude={"path"})}
+        with suppress(AdapterError):
+            prompts = self._column("prompt", sorted({key for row in self._log.rows for key in row}))
+            if any(_is_conversation(row.get(prompts or "")) for row in self._log.rows):
+                identity["conversations"] = "whole"  # until now joined by their last text
+        return identity
 
     def description(self) -> dict[str, Any]:
         """What a log says of its run, and whether answers are joined by id alone."""
@@ -131,9 +139,16 @@ class Recorded(Model):
                 text = "steps behind the results of tools are not recorded"
                 yield index, Answer.failed("NoRecordedAnswer", text)
                 continue
-            prompt = request.attempts[0][-1]["content"]
+            messages = [*request.attempts[0]]
+            prompt = messages[-1]["content"]
             id_ = request.metadata["source_id" if step else "prompt_id"]
-            places = [(by_id, (id_, _folded(prompt))), (by_id, (id_, None))]
+            places: list[tuple[Answers, tuple[str, Asked | None]]] = [
+                (by_id, (id_, _asked(messages))),
+                (by_id, (id_, _folded(prompt))),
+                (by_id, (id_, None)),
+            ]
+            if len(messages) > 1:
+                places.append((by_prompt, ("", _asked(messages))))
             if len(endings[prompt]) == 1:
                 places.append((by_prompt, ("", prompt)))
             there = [answers[key] for answers, key in places if key in answers]
@@ -144,7 +159,7 @@ class Recorded(Model):
                 yield index, recorded.answer
             else:
                 differing += bool(there)
-                text = f"{self.path.name} has {self._lacking(id_, differ=bool(there))}"
+                text = f"{self.path.name} has {self._lacking(id_, prompt, differ=bool(there))}"
                 if len(endings[prompt]) > 1:
                     text += f"; {len(endings[prompt])} conversations of the suite end in its text, "
                     text += "so that an id has to tell them apart"
@@ -174,12 +189,14 @@ class Recorded(Model):
                 f"suite in {known}: its ids are of other prompts, or one of the two is wrong"
             )
 
-    def _lacking(self, id_: str, *, differ: bool) -> str:
+    def _lacking(self, id_: str, prompt: str, *, differ: bool) -> str:
         """What the file has in the place of an answer to a prompt."""
         if differ:
             return (
                 f"several answers to this prompt, which differ; choose by where ({self._telling})"
             )
+        if _folded(prompt) in self._last_of_several:
+            return "an answer to this text behind another system prompt or other turns alone"
         if id_ in self._texts:
             other = f"{self._texts[id_]!r:.60}"
             return f"this id beside another prompt ({other}), and no answer to this one"
@@ -207,18 +224,19 @@ class Recorded(Model):
         by_prompt: Answers = {}
         keys = {}
         for row in rows:
-            prompt = _last_text(row.get(prompts or ""))
+            asked = row.get(prompts or "")
+            prompt = _last_text(asked)
             answer = recorded_answer(row, row.get(responses))
             recorded = RecordedAnswer(prompt, answer, row.get("category"))
             id_ = row.get(ids or "")
-            key = (
-                None if id_ is None else (id_text(id_), None if prompt is None else _folded(prompt))
-            )
+            folded = None if prompt is None else _asked(asked)
+            key = None if id_ is None else (id_text(id_), folded)
             if key is not None:
                 _add(by_id, key, recorded)
                 keys[id(row)] = key
             if prompt is not None:
-                _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
+                text = re.sub(UNUSABLE, "\ufffd", str(prompt))
+                _add(by_prompt, ("", folded if isinstance(folded, tuple) else text), recorded)
         everything = self._log.rows
         try:
             check_ids([keys.get(id(row)) for row in everything], everything, f"{self.where}: row")
@@ -245,8 +263,13 @@ class Recorded(Model):
         return ", ".join(columns) or "a column that tells them apart"
 
     @cached_property
-    def _texts(self) -> dict[str, str | None]:
+    def _texts(self) -> dict[str, Asked | None]:
         return dict(iter(self._answers[0]))
+
+    @cached_property
+    def _last_of_several(self) -> set[str]:
+        """The last texts of prompts of several messages."""
+        return {asked[-1][1] for _, asked in self._answers[1] if isinstance(asked, tuple)}
 
     @cached_property
     def _log(self) -> Log:
@@ -291,6 +314,21 @@ def _last_text(prompt: Any) -> Any:
     return last.get("content") if isinstance(last, dict) else prompt
 
 
+def _is_conversation(prompt: Any) -> bool:
+    """Whether a prompt is several messages."""
+    several = isinstance(prompt, list) and len(prompt) > 1
+    return several and all(isinstance(message, dict) for message in prompt)
+
+
+def _asked(prompt: Any) -> Asked:
+    """What a prompt is known by: its folded text, or of several messages each one's."""
+    if not _is_conversation(prompt):
+        return _folded(_last_text(prompt))
+    roles = [str(message.get("role")).replace("developer", "system") for message in prompt]
+    texts = [_folded(message.get("content") or "") for message in prompt]
+    return tuple(zip(roles, texts, strict=True))
+
+
 def _folded(prompt: Any) -> str:
     """A prompt without what differs between two copies of one text: normal forms, ends of lines,
     blanks around it, characters that no prompt may hold."""
@@ -298,7 +336,7 @@ def _folded(prompt: Any) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
-def _add(answers: Answers, key: tuple[str, str | None], row: RecordedAnswer) -> None:
+def _add(answers: Answers, key: tuple[str, Asked | None], row: RecordedAnswer) -> None:
     known = answers.setdefault(key, row)
     if known is not None and known.said != row.said:
         answers[key] = None

@@ -39,6 +39,7 @@ CONSTRAINTS = "constraints.txt"
 TEMPLATE = Path(__file__).parent / "template"
 # Names of files that would take effect in this repository under their own.
 RENAMED = {
+    "dvcignore": ".dvcignore",
     "gitattributes": ".gitattributes",
     "gitignore": ".gitignore",
     "pipeline.yaml": "dvc.yaml",
@@ -144,6 +145,8 @@ def write_project(folder: Path) -> None:
         if path.is_file():
             place = path.relative_to(TEMPLATE)
             targets[path] = folder / place.with_name(RENAMED.get(path.name, path.name))
+            if path.name == "dvcignore" and targets[path].exists():
+                del targets[path]  # `dvc init` wrote one before
     constraints = folder / CONSTRAINTS
     present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
     if present:

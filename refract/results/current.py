@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.label_files import LABEL_FILE
 from refract.core.jsonl import canonical_json, sha256_file
 from refract.core.params import grid, null_settings
 from refract.core.types import Row
@@ -30,6 +31,7 @@ COUNTED = {**ROWS, "null_verdicts": "data/null_verdicts/{model}/{suite}.jsonl"}
 SHOWN = 4  # names in one message; the rest is counted
 # A file of a project by its path, None without such a file.
 ReadFile = Callable[[str], bytes | None]
+Ignored = Callable[[str], bool]  # whether git is not to have the file at a path
 
 
 def result_files(model: str) -> list[str]:
@@ -69,22 +71,28 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
 
 
 def not_current(
-    params: Mapping[str, Any], provenance: Mapping[str, Row | None], read: ReadFile
+    params: Mapping[str, Any],
+    provenance: Mapping[str, Row | None],
+    read: ReadFile,
+    ignored: Ignored,
 ) -> list[str]:
     """Why results are not those that ``params.yaml`` asks for: what differs between it and their
     provenance (by model), or between them and what was written; none where nothing does. A suite's
-    file that is not here counts as unchanged."""
+    file that is not here counts as unchanged, and so do labels that git ``ignored``, or that a
+    bundle lacks."""
     models_of: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
         if facts and facts.get("files") and facts.get("decisions"):
-            lines = _differences(params, model, facts=facts, read=read)
+            lines = _differences(params, model, facts=facts, read=read, ignored=ignored)
         for line in lines:
             models_of.setdefault(line, []).append(model)
     return [f"{named(models)}: {line}" for line, models in models_of.items()]
 
 
-def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFile) -> list[str]:
+def _differences(
+    params: Mapping[str, Any], model: str, facts: Row, read: ReadFile, ignored: Ignored
+) -> list[str]:
     lines = []
     for path, sha256 in facts["files"].items():
         if hashlib.sha256(read(path) or b"").hexdigest() != sha256:
@@ -129,6 +137,13 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             sha256 = measured[suite]["sha256"]
             if content is not None and hashlib.sha256(content).hexdigest() != sha256:
                 lines.append(f"the file of suite {suite} is another one")
+            path = LABEL_FILE.format(model=model, suite=suite)
+            content, sha256 = read(path), measured[suite].get("labels_sha256")
+            if content is not None:
+                if hashlib.sha256(content).hexdigest() != sha256:
+                    lines.append(f"the labels in {path} are not those that were counted")
+            elif sha256 and read("dvc.yaml") and not ignored(path):
+                lines.append(f"{path}, whose labels were counted, is not here")
     for setting in facts["decisions"]:
         wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting, None))
     return lines + differing(computed, wanted)

@@ -70,11 +70,13 @@ class Result(NamedTuple):
 
 class Side(NamedTuple):
     """Results by model, what they are called, and why they are not what ``params.yaml`` beside them
-    asks for (:func:`refract.results.current.not_current`)."""
+    asks for (:func:`refract.results.current.not_current`). ``folder`` is the one whose files they
+    are as they lie there, None for those of a commit or a results file."""
 
     name: str
     results: dict[str, Result]
     reasons: Sequence[str] = ()
+    folder: Path | None = None
 
     @property
     def provenance(self) -> dict[str, Row]:
@@ -170,13 +172,17 @@ def read_side(
     wanted = grid(params, "models") if models is None else models
     results = _read_models(read, wanted, commit)
     facts = {model: result.provenance for model, result in results.items()}
-    reasons = not_current(params, facts, read)
+
+    def ignored(path: str) -> bool:
+        return git(root, "check-ignore", "--quiet", "--", path) is not None
+
+    reasons = not_current(params, facts, read, ignored)
     for model, result in results.items():
         if result.provenance:
             written = [read(file.format(model)) for file in FILES]
             problems = problems_kept(written, result.rates, result.outcomes, result.provenance)
             reasons += [f"metrics/tables/{model}.csv: {problem}" for problem in problems]
-    return Side(name, results, reasons)
+    return Side(name, results, reasons, None if commit else root)
 
 
 def tree_models(root: Path) -> list[str]:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
 from refract.agreement.label_files import LABEL_FILE, JudgedAnswer, read_labels
-from refract.core.jsonl import StoredRows, read_rows, sha256_file
+from refract.core.errors import RefractError, RowError
+from refract.core.jsonl import StoredRows, parse_json, read_rows, sha256_file
 from refract.core.params import DecisionSettings, definition, grid, load_params
 from refract.core.settings import read_settings
 from refract.core.tables import write_table
@@ -26,13 +26,16 @@ from refract.results.counted import (
     samples_in,
     suite_provenance,
 )
-from refract.results.current import COUNTED, rows_missing, suite_inputs
+from refract.results.current import COUNTED, left_over, result_files, rows_missing, suite_inputs
 from refract.results.recounted import differing_rates
-from refract.results.sources import read_side
+from refract.results.sources import UNREADABLE, Result, read_side
 from refract.suites.draws import Draw
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")
+# A bundle's list of hashes, and who signed it.
+SUMS = "SHA256SUMS"
+SIGNATURE = f"{SUMS}.sig"
 
 
 class StoredSuite(NamedTuple):
@@ -53,8 +56,8 @@ def stored_suites(
     Raises FileNotFoundError where something is missing, and
     :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     folder = root / f"data/verdicts/{model}"
-    judges = json.loads((folder / "judges.json").read_text("utf-8"))
-    families = json.loads((folder / "families.json").read_text("utf-8"))
+    judges = _read_json(folder / "judges.json")
+    families = _read_json(folder / "families.json")
     for suite in grid(params, "suites") if suites is None else suites:
         wanted = definition(params, "suites", suite)
         rows = project_rows(root, model, suite)
@@ -91,32 +94,90 @@ def stored_suites(
         yield StoredSuite(numbers, rows)
 
 
-def number_problems(folder: Path) -> Iterator[str]:
+def number_problems(
+    folder: Path, note: Callable[[str], object] = lambda text: None
+) -> Iterator[str]:
     """Where numbers of a project or bundle are not what its files give, a line for each:
     every column from answers and verdicts where these are here, else rates of refusal
-    from outcomes. Nothing in it is run."""
+    from outcomes. What is not counted again goes to ``note``. Nothing in it is run."""
+    yield from _sum_problems(folder)
     params = load_params(folder / "params.yaml")
-    models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
-    if not models:
-        yield f"{folder / 'metrics/provenance'}: no results are here"
-    side = read_side(folder, models)
-    yield from side.reasons
-    for model, result in side.results.items():
-        facts: Row = result.provenance or {"suites": {}}
-        here = []
-        for suite in facts["suites"]:
-            if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
-                here.append(suite)
-        if not here:
+    models = grid(params, "models")
+    others = left_over(folder, models)
+    if others:
+        note(f"not checked, since the grid of params.yaml does not name them: {', '.join(others)}")
+    for model in others:
+        *_, table, facts = result_files(model)
+        if (folder / table).is_file() and not (folder / facts).is_file():
+            yield f"{facts} is not here, by which {table} could be checked"
+    for model in models:
+        try:
+            side = read_side(folder, [model])
+        except RefractError as error:
+            yield str(error)
+        except UNREADABLE as error:
+            yield f"{model}: its results cannot be read ({type(error).__name__}: {error})"
+        else:
+            yield from side.reasons
+            yield from _suite_problems(folder, params, model, side.results[model], note)
+
+
+def _suite_problems(
+    folder: Path, params: Row, model: str, result: Result, note: Callable[[str], object]
+) -> Iterator[str]:
+    """Where the numbers of a model are not what its answers and verdicts give."""
+    facts: Row = result.provenance or {"suites": {}}
+    other = rows_missing(folder, {model: facts})
+    by_outcomes = []
+    for suite in facts["suites"]:
+        if not (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
+            by_outcomes.append(suite)
             continue
-        other = rows_missing(folder, {model: facts})
-        for suite in here:
-            yield from other.get((model, suite), ())
-        settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
-        for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
-            stated = [rate for rate in result.rates if rate.suite == numbers.suite]
-            for problem in differing_rates(stated, numbers.rates):
-                yield f"{model}, {numbers.suite}: {problem}"
+        yield from other.get((model, suite), ())
+        not_counted = f"{model}, {suite}: cannot be counted again"
+        try:
+            settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
+            ((numbers, _),) = stored_suites(folder, params, model, settings, [suite])
+            stated = [rate for rate in result.rates if rate.suite == suite]
+            problems = list(differing_rates(stated, numbers.rates))
+        except OSError as error:
+            bundle = (folder / SUMS).is_file()
+            anew = "get the bundle anew" if bundle else "run: dvc checkout (or dvc repro)"
+            yield f"{not_counted}: {error.filename} cannot be read ({error.strerror}); {anew}"
+        except (*UNREADABLE, IndexError, RefractError) as error:
+            yield f"{not_counted} ({type(error).__name__}: {error})"
+        else:
+            for problem in problems:
+                yield f"{model}, {suite}: {problem}"
+    if by_outcomes:
+        note(
+            f"{model}, {', '.join(by_outcomes)}: counted again from outcomes alone, since the "
+            f"verdicts are not in data/verdicts/{model}"
+        )
+
+
+def _sum_problems(folder: Path) -> Iterator[str]:
+    """Where the files of a bundle are not those that its list of hashes names."""
+    if not (folder / SUMS).is_file():
+        return
+    hashes = {}
+    for line in (folder / SUMS).read_text("utf-8", "replace").splitlines():
+        sha256, _, name = line.partition("  ")
+        hashes[name or line] = sha256
+    if "params.yaml" not in hashes:
+        return  # a list of other files
+    for name, sha256 in hashes.items():
+        if not (folder / name).is_file():
+            yield f"{name} is not here, which {SUMS} names"
+        elif sha256_file(folder / name) != sha256:
+            yield f"{name} is not as {SUMS} has it"
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        name = place.as_posix()
+        # Nothing hidden makes a number.
+        hidden = any(part.startswith((".", "__pycache__")) for part in place.parts)
+        if path.is_file() and not hidden and name not in {*hashes, SUMS, SIGNATURE}:
+            yield f"{name} is not among the files that {SUMS} names"
 
 
 def stored_provenance(
@@ -133,6 +194,9 @@ def stored_provenance(
         hashes = {"sha256": sha256_file(Path(wanted["file"]))}
         for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
+        labels = Path(LABEL_FILE.format(model=model, suite=name))
+        if labels.is_file():
+            hashes["labels_sha256"] = sha256_file(labels)
         inputs = suite_inputs(params, name)
         facts[name] = suite_provenance(numbers, hashes, inputs, unread=unread[name])
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
@@ -146,8 +210,11 @@ def stored_provenance(
     )
 
 
-def _read_json(path: str) -> Row:
-    values: Row = json.loads(Path(path).read_text("utf-8"))
+def _read_json(path: str | Path) -> Row:
+    try:
+        values: Row = parse_json(Path(path).read_bytes())
+    except ValueError as error:
+        raise RowError(f"{path}: not JSON ({error}); run: dvc repro") from None
     return values
 
 

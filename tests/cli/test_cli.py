@@ -585,6 +585,16 @@ def test_a_new_projects_first_command_enters_its_folder_as_a_shell_reads_it(cli,
     assert Path(folder, "params.yaml").is_file()
 
 
+def test_what_a_killed_process_began_to_write_is_neither_gits_nor_dvcs(cli):
+    Path("new").mkdir()
+    Path("new/.dvcignore").write_text("mine\n")  # as `dvc init` writes one
+    assert (cli("init", "new").code, cli("init", "other").code) == (0, 0)
+    assert Path("new/.dvcignore").read_text() == "mine\n"
+    for folder in (ROOT, Path("other")):
+        for file in (".gitignore", ".dvcignore"):
+            assert ".*.part" in (folder / file).read_text().splitlines()
+
+
 @pytest.mark.parametrize("folder", ["", " "])
 def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, folder):
     done = cli("init", folder)

@@ -102,6 +102,29 @@ def test_an_encoder_decoder_is_an_error_that_says_what_to_do_instead(tmp_path):
         answers(model(tmp_path, max_tokens=6), prompts(3))
 
 
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+ROTARY = [
+    ("Phi3", 1024, LONGROPE | {"original_max_position_embeddings": 20}, 2),
+    ("Llama", 64, {"rope_type": "dynamic", "factor": 8.0}, 40),  # whose batch goes on beyond
+]
+
+
+@pytest.mark.parametrize(("family", "length", "rope", "most"), ROTARY)
+def test_a_long_row_changes_no_short_one_by_its_rotary_factors(
+    tmp_path, family, length, rope, most
+):
+    save_tokenizer(tmp_path)
+    rope = rope | {"rope_theta": 10000.0}
+    more = {key: rope[key] for key in rope if key.startswith("original")}
+    sizes = {"max_position_embeddings": length, "eos_token_id": None, **more}
+    save_model(tmp_path, architecture=family, rope_parameters=rope, **sizes)
+    adapter = model(tmp_path, max_tokens=most)
+    short, long = prompts(3, longest=6), ask("x" * 26)
+    assert answers(adapter, [*short, long])[:3] == [answers(adapter, [each])[0] for each in short]
+    assert adapter.identity()["batches"] == "of like factors"
+    assert "batches" not in model(tmp_path, arithmetic="exact").identity()
+
+
 def test_a_batch_that_does_not_fit_in_memory_is_halved(tiny):
     import torch
 
@@ -218,6 +241,17 @@ def test_a_prompt_that_cannot_be_rendered_costs_its_row_only(copy):
     assert "System role not supported" in role.error["message"]
     assert (role.finish_reason, role.response) == ("error", "")
     assert fine.error is None
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "fast"])
+def test_a_token_that_the_model_has_no_place_for_costs_its_row_only(tmp_path, arithmetic):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, vocab_size=120)
+    adapter = model(tmp_path, max_tokens=2, arithmetic=arithmetic)
+    fine, unknown = answers(adapter, [ask("Hi"), ask("Hi \xff")])
+    assert (fine.error, unknown.error["type"]) == (None, "PromptNotRenderable")
+    assert "(id 226); the model has ids from 0 to 119" in unknown.error["message"]
+    assert answers(adapter, [ask("Hi \xff")]) == [unknown]
 
 
 NO_SYSTEM = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")
@@ -353,6 +387,24 @@ def test_a_stop_text_may_hold_a_special_token(tiny, behind):
     assert unstopped == whole
 
 
+def test_a_blank_behind_a_prefill_is_part_of_the_answer(copy):
+    path = copy / "tokenizer.json"
+    tokenizer = json.loads(path.read_text("utf-8"))
+    stripped = [tokenizer["decoder"], {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    tokenizer["decoder"] = {"type": "Sequence", "decoders": stripped}
+    assert "prefill_text" not in model(copy, prefill="I cannot").identity()
+    path.write_text(json.dumps(tokenizer), "utf-8")
+    for prefill, text in (("I cannot", " find"), (None, "find")):
+        adapter = model(copy, prefill=prefill, stop=" f")
+        prompting, request = adapter.prompting, ask("Hi")
+        prompting.load()
+        tokens = prompting.tokenizer(" find", add_special_tokens=False)["input_ids"]
+        assert prompting.split(tokens, False) == (text, None)
+        ends = prompting.endings({0: prompting.prepare(request)})
+        assert ends.stop(0, tokens) is bool(prefill)
+        assert adapter.identity().get("prefill_text") == ("joined" if prefill else None)
+
+
 def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(copy):
     before = answers(model(copy, max_tokens=40), prompts(4))
     unwanted = {"do_sample": True, "temperature": 5.0, "max_new_tokens": 3, "top_k": 2}
@@ -404,6 +456,11 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
     assert model(copy).identity() == model(tiny).identity()
     (copy / "README.md").write_text("irrelevant")
     assert model(copy).identity() == model(tiny).identity()
+    for name in ("tiktoken.model", "tekken.json", "qwen.tiktoken"):
+        (copy / name).write_text("")
+        before = model(copy).identity()
+        (copy / name).write_text("x")
+        assert model(copy).identity() != before
     for name in ("config.json", "tokenizer_config.json", "chat_template.jinja"):
         before = model(copy).identity()
         (copy / name).write_text((copy / name).read_text() + "\n")
@@ -501,7 +558,19 @@ def without(name: str) -> Callable[[Path], None]:
     return lambda folder: change_weights(folder, lambda weights: weights.pop(name))
 
 
+def with_more(name: str) -> Callable[[Path], None]:
+    def add(weights: dict) -> None:
+        weights[name] = weights["model.norm.weight"].clone()
+
+    return lambda folder: change_weights(folder, add)
+
+
+def generates(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "generation_config.json").write_text(text)
+
+
 LAYER = "model.layers.1.mlp.up_proj.weight"
+UNUSED = ("mlp.up_proj.bias", "self_attn.q_norm.weight", "self_attn.q_proj.lora_A.default.weight")
 
 
 @pytest.mark.parametrize(
@@ -519,6 +588,12 @@ LAYER = "model.layers.1.mlp.up_proj.weight"
         (as_listed, "lists files that are not there: none at all", True),
         (quantised_by("made up"), "nothing applies quantization_config .*made up", False),
         (lambda f: change_weights(f, in_whole_numbers), f"{LAYER} is of whole numbers", False),
+        (generates("{"), "generation_config.json cannot be read as JSON", False),
+        (generates('{"eos_token_id": "</s>"}'), "eos_token_id .* a list of ids or null", False),
+        *(
+            (with_more(f"model.layers.1.{name}"), f"no place for, first .*{name}", False)
+            for name in UNUSED
+        ),
     ],
 )
 def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once):
@@ -528,6 +603,25 @@ def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once
             model(copy).description() and model(copy).identity()
     with pytest.raises(AdapterError, match="" if seen_at_once else message):
         answers(model(copy), [ask("Hi")])
+
+
+BUFFERS = {
+    "Llama": ("model.layers.0.self_attn.rotary_emb.inv_freq", "model.position_ids"),
+    "GPT2": ("transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"),
+    "GPTNeoX": ("gpt_neox.layers.0.attention.bias", "gpt_neox.layers.0.attention.masked_bias"),
+}
+
+
+@pytest.mark.parametrize("family", BUFFERS)
+def test_buffers_that_older_checkpoints_hold_are_no_weights(tmp_path, family):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, architecture=family)
+    before = answers(model(tmp_path, max_tokens=4), prompts(2))
+    for name in BUFFERS[family]:
+        change_weights(
+            tmp_path, lambda weights, name=name: weights.update({name: weights[min(weights)] + 1})
+        )
+    assert answers(model(tmp_path, max_tokens=4), prompts(2)) == before
 
 
 def test_an_adapter_of_peft_is_refused_and_how_to_merge_it_is_said(copy):

@@ -118,6 +118,27 @@ def test_conversations_that_end_alike_are_told_apart_by_id_alone(tmp_path):
     assert in_order(model(path), requests[1:]) == [Answer("x")]
 
 
+@pytest.mark.parametrize("id_", [{"id": "a"}, {}])
+def test_a_recorded_conversation_answers_no_other_one_that_ends_alike(tmp_path, id_):
+    user, answer = {"role": "user", "content": "two"}, {"role": "assistant", "content": "y"}
+    before = [{"role": "system", "content": "Be safe."}, {"role": "user", "content": "one"}]
+    recorded = model(file(tmp_path, {**id_, "prompt": [*before, answer, user], "response": "x"}))
+    assert recorded.identity()["conversations"] == "whole"
+    same = [{"role": "developer", "content": " Be safe."}, before[1], answer, user]
+    for messages in (
+        [user],
+        [before[0], user],
+        [before[0], before[1], {**answer, "content": "z"}, user],
+    ):
+        request = replace(request_of("", prompt_id="a"), attempts=(tuple(messages),))
+        (other,) = in_order(recorded, [request])
+        assert "behind another system prompt or other turns" in other.error["message"]
+        again = replace(request, attempts=(tuple(same),))
+        assert in_order(recorded, [request, again])[1] == Answer("x")
+    plain = model(file(tmp_path, {**id_, "prompt": [user], "response": "x"}))
+    assert "conversations" not in plain.identity()
+
+
 def test_an_answer_that_is_filed_under_another_category_is_no_answer_to_this_prompt(tmp_path):
     helpful = request_of("one", prompt_id="a", category="helpful")
     for stated in ("helpful", "weapons", None):

@@ -218,6 +218,18 @@ def test_a_file_of_refract_run_is_compared_with_a_commit(refract, project, tmp_p
     assert "its outcomes (run.outcomes.csv) are not beside it" in str(done.exception)
 
 
+def test_answers_that_changed_beside_the_params_keep_the_working_tree_from_passing(
+    project, tmp_path
+):
+    other = project.copy(tmp_path / "other")
+    answers(other, {0})
+    for sides in (["HEAD"], ["HEAD:changed", "changed"], ["HEAD", "."]):
+        done = other.refract("compare", *sides, "--fail-on", "regression")
+        assert done.exit_code == 1
+        assert "changed.path is another file; run: dvc repro" in done.stderr
+    assert "another file" not in other.refract("compare", "first", "HEAD").output
+
+
 def side(name: str, **models: str) -> Side:
     """Models of which each first letter is its adapter's, with their outcomes."""
     adapters = {"o": "openai", "s": "synthetic", "r": "recorded"}

@@ -16,6 +16,7 @@ from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
 from refract.results.current import left_over, result_files
 from refract.results.sources import ResultsError
+from tests.agreement.answers import fill_in
 from tests.builders import GREEDY, Project, setting, suite_rows
 
 TABLE, OUTCOMES = "metrics/tables/one.csv", "metrics/outcomes/one.csv"
@@ -206,6 +207,38 @@ def test_nothing_is_decided_on_numbers_that_are_not_what_params_ask_for(what, me
         return
     with pytest.warns(ResultsWarning, match="numbers are not what params"):
         load_results(measured.folder)
+
+
+def test_labels_are_those_that_were_counted_or_a_reason(of_thresholds, tmp_path):
+    project = of_thresholds.copy(tmp_path / "labelled")
+    labels = project.folder / "data/labels/one/alpha.csv"
+    project.refract("label", "--model", "one", "--suite", "alpha", "--n", 5)
+
+    def reasons(*command: str) -> str:
+        done = project.refract(*command)
+        said = f"{done.output}{done.exception}".splitlines()
+        return "".join(line for line in said if "data/labels" in line and "not what" in line)
+
+    commands = (("gate",), ("show",), ("compare", "HEAD"))
+    other = "the labels in data/labels/one/alpha.csv are not those that were counted"
+    assert all(other in reasons(*command) for command in commands)
+    fill_in(labels, ["refusal"] * 5)
+    project.compute()
+    project.commit("with labels")
+    assert not any(reasons(*command) for command in commands)
+    fill_in(labels, ["compliance"] * 5)
+    assert all(other in reasons(*command) for command in commands)
+    assert not reasons("compare", "HEAD", "HEAD")
+    project.commit("other labels, the same numbers")
+    assert other in reasons("compare", "HEAD", "HEAD")
+    labels.unlink()
+    gone = "data/labels/one/alpha.csv, whose labels were counted, is not here"
+    assert all(gone in reasons(*command) for command in commands)
+    project.commit("no labels, the same numbers")
+    assert gone in reasons("compare", "HEAD", "HEAD")
+    # Where git is not to have them, a clone's numbers are right.
+    (project.folder / "data/labels/.gitignore").write_text("one/\n", "utf-8")
+    assert not any(reasons(*command) for command in commands)
 
 
 def test_what_is_of_no_suite_or_model_of_the_grid_changes_nothing(measured):

@@ -54,6 +54,7 @@ class Exact:
         is_narrow = model.dtype != torch.float32 or settings.quantization == "8bit"
         dtype = str(model.dtype).removeprefix("torch.")
         prompting.ends_of(model.config, model.generation_config)
+        prompting.words = len(model.get_input_embeddings().weight)
         choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
         rungs = None
         with running_on(self.threads):

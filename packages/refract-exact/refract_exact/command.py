@@ -50,11 +50,12 @@ def verify(
 
     Example: refract verify smollm2_135m"""
     if what is not None and (Path(what) / PARAMS).is_file():
-        problems = list(number_problems(Path(what)))
-        for problem in problems:
+        count = 0
+        for problem in number_problems(Path(what), lambda note: say(f"note: {note}")):
             say(problem)
-        say(f"{what}: {len(problems) or 'no'} numbers or files are other than they were written")
-        raise typer.Exit(int(bool(problems)))
+            count += 1
+        say(f"{what}: {count or 'no'} numbers or files are other than they were written")
+        raise typer.Exit(int(bool(count)))
     if what is None:
         project_root()  # raises outside of a project
     project = find_project()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
+from refract.models.fast import longest_alike
 from refract.models.protocol import first_line
 from refract_exact.deciding import TIE, DecodedRow, forced
 from refract_exact.float64 import Attention, Reference, Route, whole_passes
@@ -30,7 +31,7 @@ def find_route(model: Any, reference: Reference) -> Route:
     """How rows of a model can be decoded, tried in float64. Raises whatever a whole pass raises."""
     config, name = model.config, type(model).__name__
     try:
-        attention, longest = Attention(config), _longest(config)
+        attention, longest = Attention(config), longest_alike(config)
         slots, kept = _tried(reference)
         reason = f"{name} is off by {slots:.2g} with rows of unlike length in one cache"
         if slots <= TIE:
@@ -106,16 +107,3 @@ def _slots_length(config: Any, width: int) -> int:
         if other and type(value) is int:
             windows.append(width + value)
     return -(-max(windows) // 16) * 16
-
-
-def _longest(config: Any) -> int | None:
-    """Up to how many tokens a row's rotary factors are the same: beyond, those of longrope are
-    other ones for all of its tokens, and in one pass those of the longest row are every row's."""
-    config = config.get_text_config()
-    rope = getattr(config, "rope_parameters", None) or {}
-    lengths = []
-    for part in (rope, *rope.values()):
-        if isinstance(part, dict) and part.get("rope_type") in ("longrope", "su"):
-            original = part.get("original_max_position_embeddings")
-            lengths.append(original or config.original_max_position_embeddings)
-    return min(lengths, default=None)

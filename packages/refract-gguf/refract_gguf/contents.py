@@ -151,15 +151,19 @@ class GGUF:
         return {int(metadata[key]) for key in TURN_ENDS if metadata.get(key) is not None}
 
     def set_up_tokenizer(self, tokenizer: Any) -> None:
-        """Has a tokenizer of bytes cut texts as ``tokenizer.ggml.pre`` says."""
+        """Has a tokenizer of bytes cut texts as ``tokenizer.ggml.pre`` says, and one of SentencePiece
+        write blanks as llama.cpp does."""
         from tokenizers import Regex, pre_tokenizers
         from transformers.integrations.gguf.gguf_tokenizer_mapping import (
             GGUF_PRE_TOKENIZER_SPLITS as KNOWN,
         )
 
         metadata, _ = self._contents
-        name = metadata.get("tokenizer.ggml.pre")
-        if metadata.get("tokenizer.ggml.model") != "gpt2":
+        name, kind = (metadata.get(f"tokenizer.ggml.{key}") for key in ("pre", "model"))
+        if kind == "llama":
+            prefixed = metadata.get("tokenizer.ggml.add_space_prefix", True)
+            _write_blanks(tokenizer.backend_tokenizer, prefixed=prefixed)
+        if kind != "gpt2":
             return
         if name is None:
             raise AdapterError(
@@ -261,6 +265,19 @@ class GGUF:
 
     def _invalid(self, why: str) -> AdapterError:
         return AdapterError(f"{self.path} is not a valid GGUF file {why}; fetch it again")
+
+
+def _write_blanks(backend: Any, *, prefixed: bool) -> None:
+    """Has a tokenizer of SentencePiece write each blank as the sign that its tokens have for it, with
+    one more (``prefixed``) at the begin of a text and behind each special token."""
+    from tokenizers import decoders, normalizers
+
+    before = [normalizers.Prepend("\u2581")] if prefixed else []
+    backend.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", "\u2581")])
+    backend.pre_tokenizer = None
+    if not prefixed:  # nor does an answer lose its first blank
+        as_blanks = decoders.Replace("\u2581", " ")
+        backend.decoder = decoders.Sequence([as_blanks, decoders.ByteFallback(), decoders.Fuse()])
 
 
 class _Noting(dict[str, Any]):

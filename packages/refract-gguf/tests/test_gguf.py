@@ -253,6 +253,41 @@ def test_a_file_that_names_no_pre_tokenizer_or_an_unknown_one_is_refused(tmp_pat
         answers(definition(tmp_path, gguf_file="x.gguf"))
 
 
+@pytest.mark.parametrize(
+    ("stated", "tokens", "answer"),
+    [
+        (None, "<s> \u2581 \u2581b a </s> \u2581b", "b"),
+        (True, "<s> \u2581 \u2581b a </s> \u2581b", "b"),
+        (False, "<s> \u2581b a </s> b", " b"),
+    ],
+)
+def test_a_tokenizer_of_sentencepiece_writes_blanks_as_the_file_says(
+    tmp_path, stated, tokens, answer
+):
+    from gguf import GGUFValueType as Kind
+    from gguf.gguf_writer import GGUFValue
+
+    words = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "\u2581b", *map(str, range(100, 351))]
+
+    def change(keys: dict, _: dict) -> None:
+        del keys["tokenizer.ggml.merges"]
+        keys["tokenizer.ggml.model"].value = "llama"
+        keys["tokenizer.ggml.tokens"].value = words
+        keys["tokenizer.ggml.token_type"].value = [2, 3, 3] + [1] * (len(words) - 3)
+        scores = [-float(place) for place in range(len(words))]
+        keys["tokenizer.ggml.scores"] = GGUFValue(scores, Kind.ARRAY, Kind.FLOAT32)
+
+    more = {} if stated is None else {"tokenizer.ggml.add_space_prefix": stated}
+    write_gguf(tmp_path / "x.gguf", more=more, change=change)
+    adapter = open_model("m", definition(tmp_path, gguf_file="x.gguf"))
+    adapter.prompting.load()
+    tokenizer = adapter.prompting.tokenizer
+    ids = tokenizer("<s> ba</s>b", add_special_tokens=False)["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(ids) == tokens.split(" ")
+    assert adapter.prompting.split([6], False)[0] == answer
+    assert adapter.identity()["space_prefix"] == "as stated"
+
+
 SIZE = {"context_length": 128, "embedding_length": 64, "block_count": 2, "feed_forward_length": 128}
 SIZE |= {"head_count": 4, "head_count_kv": 2, "layer_norm_rms_eps": 1e-6}
 ROPE = {"rope_freq_base": 10000.0, "rope_dimension_count": 16}

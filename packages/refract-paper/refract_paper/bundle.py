@@ -16,9 +16,8 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.results.current import COUNTED, result_files, rows_missing
 from refract.results.sources import EditedError
+from refract.results.stored import SIGNATURE, SUMS
 
-SUMS = "SHA256SUMS"
-SIGNATURE = f"{SUMS}.sig"
 # What rates are counted with, besides prompts, responses and verdicts.
 COUNTED_WITH = ("data/verdicts/{model}/judges.json", "data/verdicts/{model}/families.json")
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"

@@ -126,15 +126,19 @@ def rebuild(root: Path, commit: str, *, regenerate: bool, ask: bool) -> tuple[in
     models use the user's own store, and are asked what it lacks only where they may ``ask``. With
     ``regenerate`` recorded answers are generated too. Raises :class:`RefractError`."""
     with _worktree(root, commit) as folder:
-        files = (git(folder, "ls-files", "--", *FILES) or "").splitlines()
-        if not files:
-            raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
         params = read_yaml(folder / "params.yaml")
         names = params["grid"]["models"]
+        left = left_over(folder, names)
+        other = [file for name in left for file in result_files(name)]
+        listed = (git(folder, "ls-files", "-z", "--", *FILES) or "").split("\0")[:-1]
+        files = [file for file in listed if file not in other]
+        if not files:
+            raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
+        if left:
+            say(f"not made again, since the grid does not name them: {', '.join(left)}")
         _bring_files(root, folder, params)
         ways = _bring_answers(root, folder, params["models"], names=names, regenerate=regenerate)
         differences = []
-        other = [file for name in left_over(folder, names) for file in result_files(name)]
         for path in (folder / "metrics").rglob("*"):
             if path.is_file() and path.relative_to(folder).as_posix() not in other:
                 path.unlink()

@@ -97,7 +97,7 @@ def test_a_bundle_holds_and_is_the_same_twice(computed, bundle, tmp_path):
 
 
 def hidden(folder: Path) -> None:
-    """Provenance as whoever hides a change would write it."""
+    """Provenance and SHA256SUMS as whoever hides a change would write them."""
     for path in (folder / "metrics/provenance").glob("*.json"):
         facts = json.loads(path.read_text())
         for name in facts["files"]:
@@ -108,6 +108,12 @@ def hidden(folder: Path) -> None:
                 if file.is_file():
                     about[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         path.write_text(json.dumps(facts))
+    (folder / "SHA256SUMS").unlink()
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in names(folder)
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines))
 
 
 def changed(file: str, pattern: str, new: str) -> Callable[[Path], object]:
@@ -120,6 +126,7 @@ def changed(file: str, pattern: str, new: str) -> Callable[[Path], object]:
 
 
 VERDICTS, TABLE = "data/verdicts/greedy/alpha.jsonl", "metrics/tables/greedy.csv"
+PROVENANCE = "metrics/provenance/greedy.json"
 SECOND = r"(?<=alpha,harmful_refusal_rate,second,,,,)(.*?),0\.\d+,"
 CHANGES = {
     "an answer": changed(
@@ -134,6 +141,7 @@ CHANGES = {
 def test_a_change_of_a_file_is_found_by_its_hash(bundle, what):
     CHANGES[what](bundle)
     assert differing(bundle)
+    (bundle / "SHA256SUMS").unlink()
     assert ".json" in str(problems(bundle))
 
 
@@ -188,6 +196,10 @@ FORGERIES: dict[str, Callable[[Path], object]] = {
     "a table of one row": table_edited(lambda rows: rows.__delitem__(slice(1, None))),
     "a row twice": table_edited(lambda rows: rows.append(rows[0])),
     "no provenance": without("metrics/provenance"),
+    "one provenance taken out": lambda bundle: (bundle / PROVENANCE).unlink(),
+    "a verdict's judge": changed("data/verdicts/greedy/judges.json", "second", "third"),
+    "a judge's family": changed("data/verdicts/greedy/families.json", "rules", "rulez"),
+    "a row of the suite": changed("data/suites/alpha.jsonl", r"\A.*\n", ""),
     "nothing but params.yaml": without("metrics", "data"),
     "outcomes turned, answers gone": without_data,
 }
@@ -200,14 +212,63 @@ def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
     assert problems(bundle)
 
 
+JUDGES = "data/verdicts/greedy/judges.json"
+
+
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, "\xff"])
-@pytest.mark.parametrize("file", [VERDICTS, TABLE, "metrics/provenance/greedy.json"])
+@pytest.mark.parametrize("file", [VERDICTS, TABLE, PROVENANCE, JUDGES])
 def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text, cli):
     (bundle / file).write_text(text)
     done = cli("verify", bundle)
     assert done.code in (1, 2)
     assert "Traceback" not in done.err
     assert (done.out + done.err).strip()
+
+
+def test_files_that_are_gone_or_came_are_found_by_the_list_of_hashes(bundle):
+    (bundle / VERDICTS).unlink()
+    (bundle / PROVENANCE).unlink()
+    (bundle / "data/labels/greedy").mkdir(parents=True)
+    (bundle / "data/labels/greedy/beta.csv").touch()
+    for name in ("SHA256SUMS.sig", ".DS_Store"):  # whoever signs or opens it leaves these
+        (bundle / name).touch()
+    assert problems(bundle) == [
+        f"{VERDICTS} is not here, which SHA256SUMS names",
+        f"{PROVENANCE} is not here, which SHA256SUMS names",
+        "data/labels/greedy/beta.csv is not among the files that SHA256SUMS names",
+        "greedy: metrics/provenance/MODEL.json is missing, or of an earlier version",
+    ]
+
+
+def test_what_a_project_lacks_is_said_and_the_rest_is_counted(project, cli):
+    params = project.params()
+    params["grid"]["models"] = ["sampling"]
+    project.set_params(params)
+    (project.folder / JUDGES).unlink()  # no number of the grid needs it
+    done = cli("verify", project.folder)
+    left = "the grid of params.yaml does not name them: greedy"
+    assert (done.code, done.out.splitlines()[0]) == (0, f"note: not checked, since {left}")
+    provenance = (project.folder / PROVENANCE).rename(project.folder / "away.json")
+    assert problems(project.folder) == [
+        f"{PROVENANCE} is not here, by which {TABLE} could be checked"
+    ]
+    provenance.rename(project.folder / PROVENANCE)
+    params["grid"]["models"] = ["greedy", "sampling"]
+    project.set_params(params)
+    (project.folder / "data/verdicts/greedy/beta.jsonl").unlink()
+    changed(TABLE.replace("greedy", "sampling"), r"(?<=,)0\.\d+(?=,)", "0.1234")(project.folder)
+    done = cli("verify", project.folder)
+    assert done.code == 1
+    outcomes = (
+        "counted again from outcomes alone, since the verdicts are not in data/verdicts/greedy"
+    )
+    lines = done.out.splitlines()
+    assert f"note: greedy, beta: {outcomes}" in lines
+    assert lines[0].startswith("greedy, alpha: cannot be counted again: ")
+    assert lines[0].endswith(
+        "judges.json cannot be read (No such file or directory); run: dvc checkout (or dvc repro)"
+    )
+    assert any(line.startswith("sampling, alpha: refusal_rate: ") for line in lines)
 
 
 def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path):

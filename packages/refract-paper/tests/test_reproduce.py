@@ -70,6 +70,16 @@ def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monk
     assert clone.command("git", "status", "--porcelain") == ""
 
 
+def test_results_of_a_model_outside_the_grid_are_not_counted_as_made_again(project, tmp_path):
+    other = project.copy(tmp_path / "other")
+    other.put({"grid.models": ["answers"]})
+    other.commit("a model leaves the grid")
+    done = refract(other.folder, "reproduce", "--exec")
+    assert "not made again, since the grid does not name them: sampling\n" in done.stdout
+    assert "4 files of metrics compared" in done.stdout  # of eight that are there
+    assert done.stdout.endswith("byte-identical\n")
+
+
 # Whoever asked at this address would be told that nobody is there.
 SERVED = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:9/v1"}
 SERVED["api_key_env"] = None
