@@ -114,6 +114,8 @@ def results_and_notes(
     source: str | Path, models: Sequence[str] | None = None
 ) -> tuple[Results, list[str]]:
     """What :func:`load_results` returns, and what it warns of. Raises :class:`ResultsError`."""
+    if not isinstance(source, str | Path):
+        raise ResultsError(f"source must be a folder or a results file (got {source!r:.80})")
     path = Path(source)
     if path.is_file():
         run, answers = read_run(path), path.with_suffix(RUN_ROWS)

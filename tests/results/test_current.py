@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -314,3 +315,9 @@ def test_nothing_is_decided_on_a_run_that_was_edited_after_it_was_written(cli, e
     for command in commands:
         done = cli(*command)
         assert (done.code, f"not decided: {file} is not" in done.err) == (1, True), done.err
+
+
+@pytest.mark.parametrize("source", [None, 1, {}])
+def test_results_of_what_is_no_path_are_an_error_that_says_what_it_got(source):
+    with pytest.raises(ResultsError, match=re.escape(f"a results file (got {source!r})")):
+        load_results(source)
