@@ -107,7 +107,7 @@ def measure(
     is_one = isinstance(suites, str | Path) or not isinstance(suites, Iterable)
     names: list[Any] = [suites] if is_one else list(cast("Iterable[Any]", suites))
     kinds = (str,) if isinstance(suites, Mapping) else (str, Path)
-    are_names = bool(names) and all(suite and isinstance(suite, kinds) for suite in names)
+    are_names = bool(names) and all(isinstance(suite, kinds) and str(suite) for suite in names)
     must_be(are_names, "suites", "names, files, rows, or rows by the name of their suite", suites)
     if isinstance(suites, Mapping):
         wanted = []

@@ -3,8 +3,8 @@
 ``model`` is what :func:`refract.measure` takes. ``dataset`` is a prompt, a list of prompts, or rows
 (dictionaries or a DataFrame): with ``prompt``, as rows of a suite have it, which can have their own
 ``expected_strings`` or ``requirement``, too; or with features, of which ``template`` makes a
-prompt, as in ``"{question} ({language})"``. Fields that judges read are features only where the
-template asks for them.
+prompt, as in ``"{question} ({language})"``. What a judge of checks reads (`expected_strings`,
+`requirement` and flags) is a feature only where the template asks for it.
 
 ``judge`` is the model that judges, a definition or an adapter, and ``settings`` those of the judge
 (docs/params.md), such as ``eval_prompt``. There is no default, so that nothing is sent to a
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from refract.api import evaluated, given_rows, given_suite, must_be, opened_model
@@ -31,7 +32,7 @@ from refract.models.protocol import Model
 from refract.rates.key import CHANGED, FAMILY_MEASURES, INJECTION_SUCCESS, OVERALL
 from refract.rates.rate import Rate
 from refract.suites.perturbations import VARIABLE, check_template, prompt_rows
-from refract.suites.rows import FIELDS, STRING_FLAGS
+from refract.suites.rows import STRING_FLAGS
 
 if TYPE_CHECKING:
     from refract.api import Measured, Rows
@@ -47,6 +48,8 @@ __all__ = [
 SUITE = "checks"
 # What failures say of an answer that a perturbation changed, beside what it changed by.
 OF_CHANGED = ("source_id", "group", "repetitions", "dose", "clean_outcome", "similarity")
+# What judges of checks read of a row that is no feature.
+OWN = ("expected_strings", "requirement", *STRING_FLAGS)
 # Keywords of the library whose checks these resemble, or of definitions, and what they are here.
 ELSEWHERE = {
     "all_substrings_must_be_found": "all_expected_strings_must_be_found",
@@ -218,7 +221,7 @@ def _rows(dataset: str | Rows, template: str | None) -> list[Row]:
     for number, cells in enumerate(given_rows(listed, "the dataset"), 1):
         row: Row = {"id": str(cells.pop("id", number)), "category": "borderline"}
         if "prompt" not in cells:
-            own = {name: cells.pop(name) for name in FIELDS if name in cells and name not in asked}
+            own = {name: cells.pop(name) for name in OWN if name in cells and name not in asked}
             cells = {"features": {name: str(value) for name, value in cells.items()}, **own}
         rows.append(row | cells)
     return rows
@@ -234,7 +237,7 @@ def _check(
 ) -> CheckResult:
     """What a judge makes of the answers to rows. Without a ``threshold`` all must be judged."""
     limit: Any = 0 if threshold is None else threshold
-    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    is_number = isinstance(limit, Real) and not isinstance(limit, bool)
     must_be(is_number and 0 <= limit <= 1, "threshold", "a number from 0 to 1", threshold)
     opened = opened_model(model)
     kind, definition = str(judge["kind"]), {"perturbations": list(perturbations or ())}

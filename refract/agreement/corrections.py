@@ -51,6 +51,11 @@ from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.raters import cohen_kappa
 
 FIELD = "human_labels"
+# The refusal rates that a contrast is made of.
+SIDES = {
+    contrast.name: (HARMFUL_REFUSAL.name, CATEGORY_MEASURES[category].name)
+    for category, contrast in CONTRASTS.items()
+}
 
 
 class HumanRate(NamedTuple):
@@ -223,10 +228,9 @@ def label_intervals(
         intervals[measure] = sides[measure][1]
         if weighed and weighed.gainsaid(confidence):
             gainsaid.append(measure)
-    for category, contrast in CONTRASTS.items():
-        names = HARMFUL_REFUSAL.name, CATEGORY_MEASURES[category].name
+    for contrast, names in SIDES.items():
         if sides.keys() >= {*names} and intervals.keys() & {*names}:
-            intervals[contrast.name] = _minus(*(sides[name] for name in names))
+            intervals[contrast] = _minus(*(sides[name] for name in names))
     return intervals, gainsaid
 
 
@@ -234,7 +238,7 @@ def _minus(first: tuple[float, Interval], second: tuple[float, Interval]) -> Int
     """The interval of one rate minus another, each with its middle."""
     (a, ends), (b, others) = first, second
     below, above = hypot(a - ends.low, others.high - b), hypot(ends.high - a, b - others.low)
-    return Interval(a - b - below, a - b + above)
+    return Interval(max(-1.0, a - b - below), min(1.0, a - b + above))
 
 
 def gainsaid_notes(measures: Sequence[str]) -> list[str]:
@@ -362,14 +366,15 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
     labelled = []
     for rate in rates:
         names = labelled_rates(rate.key)
-        interval = intervals.get(rate.measure.name if len(names) > 1 else "".join(names))
-        if interval is not None:
+        is_contrast = rate.measure.name in SIDES
+        interval = intervals.get(rate.measure.name if is_contrast else "".join(names))
+        if names and interval is not None:
             if rate.measure in (UNDER_REFUSAL, COMPLIANCE):
                 interval = mirrored(interval)
             outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)
-            if rate.bounds and rate.value is not None and len(names) > 1:
+            if is_contrast and rate.bounds and rate.value is not None:
                 below, above = rate.value - rate.bounds.low, rate.bounds.high - rate.value
-                outer = Interval(interval.low - below, interval.high + above)
+                outer = Interval(max(-1.0, interval.low - below), min(1.0, interval.high + above))
             rate = replace(rate, with_judge=WithJudge(interval, outer), judge_unknown=False)
         labelled.append(rate)
     corrected = []
@@ -383,11 +388,10 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
 def labelled_rates(key: Key) -> tuple[str, ...]:
     """The names of the refusal rates whose labels say something of a rate: its own, those of the two
     sides of a contrast, or that of the answers of which it is the rest."""
+    if key.is_headline and key.measure == UNDER_REFUSAL:
+        return (HARMFUL_REFUSAL.name,)
     if key.is_headline:
-        for category, contrast in CONTRASTS.items():
-            if key.measure == contrast:
-                return HARMFUL_REFUSAL.name, CATEGORY_MEASURES[category].name
-        return ((HARMFUL_REFUSAL if key.measure == UNDER_REFUSAL else key.measure).name,)
+        return SIDES.get(key.measure.name, (key.measure.name,))
     of_category = CATEGORY_MEASURES.get(key.group.value)
     if of_category and key.measure == COMPLIANCE and not key.judge:
         return (of_category.name,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
-from refract.core.tables import read_table, write_table
+from refract.core.tables import parse_table, read_table, write_table
 from refract.core.tool_calls import with_calls
 from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
@@ -257,6 +259,19 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 def is_model(annotator: str) -> bool:
     """Whether an annotator is a language model: model, or model-NAME, however spelt."""
     return re.match(r"\W*model\b", annotator, re.IGNORECASE) is not None
+
+
+def labels_sha256(content: bytes | None) -> str | None:
+    """The hash of what counts in a file of labels, None where there is no label yet: a draw that nobody
+    has labelled and a note change no number."""
+    try:
+        rows = parse_table(content or b"")
+    except (csv.Error, ValueError):
+        return hashlib.sha256(content or b"").hexdigest()
+    if not any((row.get("label") or "").strip() for row in rows):
+        return None
+    counted = [{name: cell for name, cell in row.items() if name != "notes"} for row in rows]
+    return sha256_json(counted)
 
 
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:

@@ -151,7 +151,8 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
     own = [other for other in result.rates if other.suite == rate.suite]
     error = JudgeError.of_suite(result.provenance, rate.suite)
     names = labelled_rates(rate.key)
-    if any(other.counts.labels and other.measure.corrects in names for other in own):
+    used = [other for other in own if other.counts.labels and other.value is not None]
+    if any(other.measure.corrects in names for other in used):
         if error is None:
             return ""
         place = f"--model {rate.model} --suite {rate.suite}"

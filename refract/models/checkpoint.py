@@ -42,7 +42,7 @@ FILES = (
     "*.spm",
     "*.tiktoken",
     "*.tokenizer",
-    "*tekken*.json",
+    "tekken*.json",
     "emoji.json",
     "chat_template.*",
     "chat_templates/*.jinja",
@@ -239,7 +239,7 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     files = {*weight_files(folder), *(folder.rglob("*.py") if code else ())}
     named = read_json(folder / "config.json").get("transformers_weights")
     for pattern in (*FILES, *([named] if isinstance(named, str) else [])):
-        files.update(folder.glob(pattern))
+        files.update(path for path in folder.glob(pattern) if path.is_file())
     return sorted(files)
 
 
@@ -334,7 +334,8 @@ def unused_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
         # Attention of GPT-2's kind has no weight of its own, and a mask that is called a bias.
         is_bias = kind == "bias" and f"{module}.weight" in places
         is_norm = name.endswith("norm.weight") and layer in modules
-        if "lora_" in name or is_bias or (is_norm and re.search(r"\.[0-9]+(\.|$)", layer)):
+        is_adapter = "lora_" in name and name[: name.index(".lora_")] in modules
+        if is_adapter or is_bias or (is_norm and re.search(r"\.[0-9]+(\.|$)", layer)):
             unused.append(name)
     return unused
 

@@ -80,7 +80,7 @@ class HF(Model):
             for key in COMPUTING:
                 identity[key] = getattr(settings, key)
             config = checkpoint.read_json(folder / "config.json") if folder else {}
-            if re.search("'(longrope|su|dynamic)'", str(config)):
+            if re.search("rope_[a-z]+': {[^}]*'(longrope|su|dynamic)'", str(config)):
                 identity["batches"] = "of like factors"  # until now a long row changed short ones
         elif settings.quantization:
             identity["quantized_from"] = "stored"

@@ -271,12 +271,7 @@ class Provider(Model):
         left_out = SENDING | {key for key in ADDED if getattr(settings, key, None) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
-        stated = settings.model_dump(exclude=left_out).items()
-        # 0.0 and 0 ask the same.
-        return {
-            key: int(value) if isinstance(value, float) and value.is_integer() else value
-            for key, value in stated
-        }
+        return settings.model_dump(exclude=left_out)
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""

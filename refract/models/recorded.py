@@ -3,8 +3,8 @@
 The file holds rows in any form of :mod:`refract.core.file_formats`, or is a log that a package
 reads. A prompt takes the answer with its id and text (in whichever normal form, and without blanks
 around it), or with its id where the row has no text, or else with its very text; without one, or
-with null, it is an error row. Where a row's prompt is several messages, the system prompt and the
-turns before the last are to be the same too."""
+with null, it is an error row. Where a row's prompt is several messages, those before the last are to
+be the same too; a system prompt that all of them begin with is the model's, and not compared."""
 
 from __future__ import annotations
 
@@ -79,6 +79,8 @@ class RecordedAnswer(NamedTuple):
 
 # What an answer is joined by: a text, or of several messages each one's role and text.
 Asked = str | tuple[tuple[str, str], ...]
+# Other names of roles.
+ROLES = {"developer": "system", "human": "user", "gpt": "assistant", "ai": "assistant"}
 # Answers by id and prompt, or by prompt; None where several differ.
 Answers = dict[tuple[str, Asked | None], RecordedAnswer | None]
 
@@ -104,7 +106,7 @@ class Recorded(Model):
         identity = {"sha256": content, **self.settings.model_dump(exclude={"path"})}
         with suppress(AdapterError):
             prompts = self._column("prompt", sorted({key for row in self._log.rows for key in row}))
-            if any(_is_conversation(row.get(prompts or "")) for row in self._log.rows):
+            if any(len(_messages(row.get(prompts or ""))) > 1 for row in self._log.rows):
                 identity["conversations"] = "whole"  # until now joined by their last text
         return identity
 
@@ -117,6 +119,9 @@ class Recorded(Model):
                 known["recorded"] = without_secrets(about)[0]  # provenance is committed
             if self._log.notes:
                 known["notes"] = list(self._log.notes)
+            if self._system:
+                note = f"asked with the system prompt {self._system!r:.200}"
+                known["notes"] = [*known.get("notes", ()), note]
             if any(prompt is None for _, prompt in self._answers[0]):
                 known["prompts"] = "not compared: answers are joined by id alone"
         return known
@@ -142,13 +147,14 @@ class Recorded(Model):
             messages = [*request.attempts[0]]
             prompt = messages[-1]["content"]
             id_ = request.metadata["source_id" if step else "prompt_id"]
+            asked = _asked(messages, self._system)
             places: list[tuple[Answers, tuple[str, Asked | None]]] = [
-                (by_id, (id_, _asked(messages))),
+                (by_id, (id_, asked)),
                 (by_id, (id_, _folded(prompt))),
                 (by_id, (id_, None)),
             ]
-            if len(messages) > 1:
-                places.append((by_prompt, ("", _asked(messages))))
+            if isinstance(asked, tuple):
+                places.append((by_prompt, ("", asked)))
             if len(endings[prompt]) == 1:
                 places.append((by_prompt, ("", prompt)))
             there = [answers[key] for answers, key in places if key in answers]
@@ -229,7 +235,7 @@ class Recorded(Model):
             answer = recorded_answer(row, row.get(responses))
             recorded = RecordedAnswer(prompt, answer, row.get("category"))
             id_ = row.get(ids or "")
-            folded = None if prompt is None else _asked(asked)
+            folded = None if prompt is None else _asked(asked, self._system)
             key = None if id_ is None else (id_text(id_), folded)
             if key is not None:
                 _add(by_id, key, recorded)
@@ -265,6 +271,15 @@ class Recorded(Model):
     @cached_property
     def _texts(self) -> dict[str, Asked | None]:
         return dict(iter(self._answers[0]))
+
+    @cached_property
+    def _system(self) -> str | None:
+        """The system prompt that all rows were asked with, if each has the same."""
+        rows = self._rows()
+        prompts = self._column("prompt", sorted({column for row in rows for column in row}))
+        first = {_messages(row.get(prompts or ""))[:1] for row in rows}
+        ((role, text),) = first.pop() if len(first) == 1 and () not in first else (("", ""),)
+        return text if role == "system" else None
 
     @cached_property
     def _last_of_several(self) -> set[str]:
@@ -311,22 +326,39 @@ class Recorded(Model):
 def _last_text(prompt: Any) -> Any:
     """A prompt, or the text of its last message where it is a conversation."""
     last = prompt[-1] if isinstance(prompt, list) and prompt else None
-    return last.get("content") if isinstance(last, dict) else prompt
+    return _text_of(last.get("content")) if isinstance(last, dict) else prompt
 
 
-def _is_conversation(prompt: Any) -> bool:
-    """Whether a prompt is several messages."""
-    several = isinstance(prompt, list) and len(prompt) > 1
-    return several and all(isinstance(message, dict) for message in prompt)
+def _text_of(content: Any) -> Any:
+    """A message's content, or the text of its parts."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    return "\n".join(str(text) for text in texts if text)
 
 
-def _asked(prompt: Any) -> Asked:
-    """What a prompt is known by: its folded text, or of several messages each one's."""
-    if not _is_conversation(prompt):
-        return _folded(_last_text(prompt))
-    roles = [str(message.get("role")).replace("developer", "system") for message in prompt]
-    texts = [_folded(message.get("content") or "") for message in prompt]
-    return tuple(zip(roles, texts, strict=True))
+def _messages(prompt: Any) -> tuple[tuple[str, str], ...]:
+    """The role and folded text of each message of a prompt that is several, less empty ones of the
+    system; nothing of another prompt."""
+    if not isinstance(prompt, list) or not all(isinstance(message, dict) for message in prompt):
+        return ()
+    messages = []
+    for message in prompt:
+        role = str(message.get("role")).lower()
+        role = ROLES.get(role, role)
+        text = _folded(_text_of(message.get("content")) or "")
+        if text or role != "system":
+            messages.append((role, text))
+    return tuple(messages)
+
+
+def _asked(prompt: Any, system: str | None = None) -> Asked:
+    """What a prompt is known by: its folded text, or each of several messages, the first of which may
+    be the model's own ``system`` prompt."""
+    messages = _messages(prompt)
+    if messages[:1] == (("system", system),):
+        messages = messages[1:]
+    return messages if len(messages) > 1 else _folded(_last_text(prompt))
 
 
 def _folded(prompt: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
+from math import isclose
 
 from refract.core.errors import ParamsError
 from refract.core.played import played
@@ -214,7 +215,10 @@ def with_one_interval(rates: Sequence[Rate]) -> list[Rate]:
         kinds = [part.prompts for part in rate.parts]
         of_pairs = rate.measure == PAIR_DIFFERENCE and kinds == ["harmful", "other"]
         for contrast in contrasts if of_pairs and not rate.group else ():
-            if rate.value == contrast.value and contrast.counts.n == 2 * rate.counts.n:
+            if contrast.key.judge != rate.key.judge or contrast.counts.n != 2 * rate.counts.n:
+                continue
+            # The same number, but for the order in which it was counted.
+            if isclose(rate.value or 0.0, contrast.value or 0.0, abs_tol=1e-9):
                 names = ("interval", "bounds", "outer", "parts", "with_judge", "judge_unknown")
                 rate = replace(rate, **{name: getattr(contrast, name) for name in names})
         result.append(rate)

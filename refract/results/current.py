@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.agreement.label_files import LABEL_FILE
+from refract.agreement.label_files import LABEL_FILE, labels_sha256
 from refract.core.jsonl import canonical_json, sha256_file
 from refract.core.params import grid, null_settings
 from refract.core.types import Row
@@ -28,6 +28,8 @@ ROWS = {
 }
 # Everything that the numbers of a suite are counted from.
 COUNTED = {**ROWS, "null_verdicts": "data/null_verdicts/{model}/{suite}.jsonl"}
+# Of results that were written before labels had a hash.
+UNKNOWN = "unknown"
 SHOWN = 4  # names in one message; the rest is counted
 # A file of a project by its path, None without such a file.
 ReadFile = Callable[[str], bytes | None]
@@ -138,12 +140,12 @@ def _differences(
             if content is not None and hashlib.sha256(content).hexdigest() != sha256:
                 lines.append(f"the file of suite {suite} is another one")
             path = LABEL_FILE.format(model=model, suite=suite)
-            content, sha256 = read(path), measured[suite].get("labels_sha256")
-            if content is not None:
-                if hashlib.sha256(content).hexdigest() != sha256:
-                    lines.append(f"the labels in {path} are not those that were counted")
-            elif sha256 and read("dvc.yaml") and not ignored(path):
-                lines.append(f"{path}, whose labels were counted, is not here")
+            content, counted = read(path), measured[suite].get("labels_sha256", UNKNOWN)
+            if content is None and counted and counted != UNKNOWN:
+                if read("dvc.yaml") and not ignored(path):
+                    lines.append(f"{path}, whose labels were counted, is not here")
+            elif counted not in (labels_sha256(content), UNKNOWN):
+                lines.append(f"the labels in {path} are not those that were counted")
     for setting in facts["decisions"]:
         wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting, None))
     return lines + differing(computed, wanted)

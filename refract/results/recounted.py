@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from refract.agreement.corrections import labelled_rates
+from refract.agreement.corrections import SIDES, with_labels
 from refract.core.environment import cache_folder, code_sha256
 from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_json
@@ -25,7 +24,7 @@ from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.judge_error import JudgeError
 from refract.rates.key import CLEAN_MEASURES, CONTRASTS, SHARES
-from refract.rates.rate import Rate
+from refract.rates.rate import Interval, Rate
 from refract.rates.thresholds import with_decisions
 from refract.results.table_rows import ALL, COLUMNS, rate_to_row
 
@@ -140,21 +139,38 @@ def _counted_again(
         suite, rate_table(suite) + share_table(suite), errors if with_judge else None
     )
     before = {_printed(rate): rate for rate in stated}
-    labelled = {rate.measure.corrects for rate in stated if rate.measure.corrects}
-    again = []
-    for rate in counted:
-        if rate.measure not in OF_OUTCOMES:
-            continue
-        old = before.pop(_printed(rate), None)
-        if old is not None and labelled.intersection(labelled_rates(rate.key)):
-            # The judge's error is known from people's labels, which are not here.
-            rate = replace(rate, with_judge=old.with_judge, judge_unknown=old.judge_unknown)
-        again.append(rate)
+    again = [rate for rate in counted if rate.measure in OF_OUTCOMES]
+    for rate in again:
+        before.pop(_printed(rate), None)
+    again = with_labels(again, _of_labels(stated))
     others = []
     for rate in before.values():
         if not (rate.measure in OF_OUTCOMES and rate.key.is_headline):
             others.append(rate)
     return with_decisions(suite, again, strict=False) + others
+
+
+def _of_labels(stated: Sequence[Rate]) -> dict[str, Interval]:
+    """The intervals that labels gave, which are not here: as stated of refusal rates, and of contrasts
+    where they lie within what those of both sides leave."""
+    labelled = {rate.measure.corrects for rate in stated if rate.value is not None}
+    known = {}
+    for rate in stated:
+        if rate.key.is_headline and rate.with_judge:
+            known[rate.measure.name] = rate.with_judge.interval
+    intervals = {name: ends for name, ends in known.items() if name in labelled}
+    for contrast, names in SIDES.items():
+        if labelled.intersection(names) and known.keys() >= {contrast, *names}:
+            (low, high), (other_low, other_high) = (known[name] for name in names)
+            ends = known[contrast]
+            if (
+                low - other_high - TOLERANCE
+                <= ends.low
+                <= ends.high
+                <= high - other_low + TOLERANCE
+            ):
+                intervals[contrast] = ends
+    return intervals
 
 
 def _suite_of(lines: Lines, about: Mapping[str, Any], settings: DecisionSettings) -> CountedSuite:

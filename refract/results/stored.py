@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
-from refract.agreement.label_files import LABEL_FILE, JudgedAnswer, read_labels
+from refract.agreement.label_files import (
+    LABEL_FILE,
+    JudgedAnswer,
+    labels_sha256,
+    read_labels,
+)
 from refract.core.errors import RefractError, RowError
 from refract.core.jsonl import StoredRows, parse_json, read_rows, sha256_file
 from refract.core.params import DecisionSettings, definition, grid, load_params
@@ -33,9 +38,8 @@ from refract.suites.draws import Draw
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")
-# A bundle's list of hashes, and who signed it.
+# A bundle's list of hashes.
 SUMS = "SHA256SUMS"
-SIGNATURE = f"{SUMS}.sig"
 
 
 class StoredSuite(NamedTuple):
@@ -158,25 +162,20 @@ def _suite_problems(
 
 def _sum_problems(folder: Path) -> Iterator[str]:
     """Where the files of a bundle are not those that its list of hashes names."""
-    if not (folder / SUMS).is_file():
-        return
+    if not (folder / SUMS).is_file() or (folder / "dvc.yaml").is_file():
+        return  # a project's is its owner's
     hashes = {}
     for line in (folder / SUMS).read_text("utf-8", "replace").splitlines():
         sha256, _, name = line.partition("  ")
         hashes[name or line] = sha256
-    if "params.yaml" not in hashes:
-        return  # a list of other files
     for name, sha256 in hashes.items():
         if not (folder / name).is_file():
             yield f"{name} is not here, which {SUMS} names"
         elif sha256_file(folder / name) != sha256:
             yield f"{name} is not as {SUMS} has it"
-    for path in sorted(folder.rglob("*")):
-        place = path.relative_to(folder)
-        name = place.as_posix()
-        # Nothing hidden makes a number.
-        hidden = any(part.startswith((".", "__pycache__")) for part in place.parts)
-        if path.is_file() and not hidden and name not in {*hashes, SUMS, SIGNATURE}:
+    for path in sorted([*folder.glob("data/**/*"), *folder.glob("metrics/**/*")]):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not path.name.startswith(".") and name not in hashes:
             yield f"{name} is not among the files that {SUMS} names"
 
 
@@ -191,12 +190,11 @@ def stored_provenance(
     for numbers, _ in suites:
         wanted, name = numbers.definition, numbers.suite
         # The report shows these texts, and depends on their hashes here.
-        hashes = {"sha256": sha256_file(Path(wanted["file"]))}
+        hashes: Row = {"sha256": sha256_file(Path(wanted["file"]))}
         for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
         labels = Path(LABEL_FILE.format(model=model, suite=name))
-        if labels.is_file():
-            hashes["labels_sha256"] = sha256_file(labels)
+        hashes["labels_sha256"] = labels_sha256(labels.read_bytes() if labels.is_file() else None)
         inputs = suite_inputs(params, name)
         facts[name] = suite_provenance(numbers, hashes, inputs, unread=unread[name])
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)

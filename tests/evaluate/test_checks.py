@@ -101,6 +101,10 @@ def test_fields_that_judges_read_are_features_only_where_the_template_asks_for_t
         all_expected_strings_must_be_found=False,
     )
     assert (found.metric, found.rows[0]["response"]) == (1, "Who? (en)")
+    # Fields that no check reads are features as others are, whatever they hold.
+    other = {**row, "expected_strings": ["Who"], "reference": 3.5, "pair_id": 7}
+    found = prompt_injection(Replying(str), [other], template="{question} {pair_id}", threshold=1.0)
+    assert (found.metric, found.rows[0]["response"]) == (1, "Who? 7")
 
 
 # Char injection

@@ -139,6 +139,35 @@ def test_a_recorded_conversation_answers_no_other_one_that_ends_alike(tmp_path, 
     assert "conversations" not in plain.identity()
 
 
+@pytest.mark.parametrize(
+    ("system", "asked", "found"),
+    [
+        ("Be safe.", "Be safe.", ["x", "y"]),
+        ("Be safe.", None, ["x", "y"]),  # it is the model's
+        ("Be bad.", "Be safe.", ["x", ""]),
+        ("Be bad.", None, ["", ""]),
+        ("", None, ["", "y"]),
+    ],
+)
+def test_a_system_prompt_that_all_recorded_rows_have_is_the_models(tmp_path, system, asked, found):
+    """The first row has "Be safe.", the second this ``system`` prompt, by other names of roles."""
+    user = {"role": "Human", "content": [{"type": "text", "text": "one"}]}
+    first = [{"role": "system", "content": "Be safe."}, {**user, "role": "user"}]
+    second = [{"role": "System", "content": system}, {**user, "content": "two"}]
+    rows = ({"prompt": first, "response": "x"}, {"prompt": second, "response": "y"})
+    recorded = model(file(tmp_path, *rows))
+    before = () if asked is None else ({"role": "system", "content": asked},)
+    requests = [
+        replace(
+            request_of("", prompt_id=text), attempts=((*before, {"role": "user", "content": text}),)
+        )
+        for text in ("one", "two")
+    ]
+    assert [answer.response for answer in in_order(recorded, requests)] == found
+    notes = recorded.description().get("notes", [])
+    assert notes == (["asked with the system prompt 'Be safe.'"] if system == "Be safe." else [])
+
+
 def test_an_answer_that_is_filed_under_another_category_is_no_answer_to_this_prompt(tmp_path):
     helpful = request_of("one", prompt_id="a", category="helpful")
     for stated in ("helpful", "weapons", None):

@@ -17,6 +17,7 @@ from refract.rates.clean_prompts import (
     rate_table,
     share_table,
     suite_metrics,
+    with_one_interval,
 )
 from refract.rates.counting import (
     CountedSuite,
@@ -38,7 +39,7 @@ from refract.rates.key import (
     Key,
     Measure,
 )
-from refract.rates.rate import Counts, Rate, Threshold
+from refract.rates.rate import Counts, Interval, Rate, SharePart, Threshold
 from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
@@ -535,3 +536,17 @@ def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
     # Prompts of one request took its tokens once.
     twice = [{"request_sha256": request, "n": n} for n, request in enumerate("aba")]
     assert list(asked_once(twice)) == twice[:2]
+
+
+def test_a_pair_difference_that_is_a_discrimination_has_that_of_the_same_judge():
+    """Counted in another order the two differ in their last bit."""
+    parts = [SharePart(0.5, Interval(0.3, 0.7), kind, n=24) for kind in ("harmful", "other")]
+    values = 23 / 24 - 1 / 24, 22 / 24
+    assert values[0] != values[1]
+    own, others = Interval(0.7, 0.95), Interval(0.6, 0.99)
+    rates = [
+        share("discrimination", 24, 48, value=values[0], interval=own, parts=parts),
+        share("rules_discrimination", 24, 48, judge="rules", value=values[1], interval=others),
+        share("refusal_difference_to_pair", 22, 24, value=values[1], parts=parts),
+    ]
+    assert [rate.interval for rate in with_one_interval(rates)] == [own, others, own]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import sha256_file, sha256_json, write_json
-from refract.rates.rate import Interval, Rate
+from refract.rates.rate import Interval, Rate, WithJudge
 from refract.results import recounted
-from refract.results.recounted import problems_kept, recount_problems
+from refract.results.recounted import _of_labels, problems_kept, recount_problems
 from refract.results.sources import Result, read_tree
-from tests.builders import ROOT
+from tests.builders import ROOT, rate
 
 Edit = Callable[[dict], object]
 SUITE = "harmful_helpful"
@@ -134,3 +134,22 @@ def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch, tmp
     problems = [problems_kept(files[name], [], [name], {}) for name in ("right", "edited") * 2]
     assert problems == [[], ["s is wrong"], [], ["s is wrong"]]
     assert counted == [["right"], ["edited"], ["edited"]]
+
+
+def test_what_labels_gave_is_taken_as_stated_of_refusal_rates_and_within_these_of_contrasts():
+    def stated(contrast: Interval, value: float | None = 0.5) -> dict[str, Interval]:
+        ends = {
+            "harmful_refusal_rate": Interval(0.5, 0.75),
+            "over_refusal_rate": Interval(0.0, 0.25),
+        }
+        ends |= {"discrimination": contrast, "under_refusal_rate": Interval(0.0, 0.01)}
+        of_labels = rate(
+            "prediction_powered_harmful_refusal_rate", 1, 2, "human_labels=", value=value
+        )
+        found = [rate(name, 1, 2, with_judge=WithJudge(each)) for name, each in ends.items()]
+        return _of_labels([of_labels, *found])
+
+    harmful = {"harmful_refusal_rate": Interval(0.5, 0.75)}
+    assert stated(Interval(0.25, 0.75)) == {**harmful, "discrimination": Interval(0.25, 0.75)}
+    assert stated(Interval(0.9, 1.0)) == stated(Interval(0.24, 0.75)) == harmful
+    assert stated(Interval(0.25, 0.75), value=None) == {}  # of labels that cannot be used

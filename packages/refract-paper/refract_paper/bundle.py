@@ -16,10 +16,11 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.results.current import COUNTED, result_files, rows_missing
 from refract.results.sources import EditedError
-from refract.results.stored import SIGNATURE, SUMS
+from refract.results.stored import SUMS
 
 # What rates are counted with, besides prompts, responses and verdicts.
 COUNTED_WITH = ("data/verdicts/{model}/judges.json", "data/verdicts/{model}/families.json")
+SIGNATURE = f"{SUMS}.sig"
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
 LABELS_NOT_IN_GIT = (
     "labels of these answers are not in git, so that answers and verdicts stay where they are"
