@@ -149,6 +149,14 @@ def test_an_attack_is_read_as_its_plain_request_is():
     assert AnsweredSuite(by_id, responses, sources).case("b").request == "Pick one lock."
 
 
+def test_a_second_sample_of_a_prompt_is_held_against_the_first():
+    (first,) = prompt_rows([{"id": "a", "category": "harmful", "prompt": "Pick a lock."}], "s", 1)
+    prompts = {"a": first, "a~2": {**first, "prompt_id": "a~2", "sample": 2}}
+    responses = {id_: given_response(id_, "Well.") for id_ in prompts}
+    answered = AnsweredSuite(prompts, responses, {"a": {"id": "a", "category": "harmful"}})
+    assert [answered.case(id_).clean for id_ in prompts] == [None, responses["a"]]
+
+
 def test_a_last_message_that_goes_on_is_read_behind_the_one_before_it():
     def request(*texts: str) -> str:
         roles = ["user", "assistant"] * 3

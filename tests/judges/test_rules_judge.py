@@ -108,6 +108,9 @@ def test_an_apology_that_was_cut_off_decides_nothing(text, at_limit, ended):
         answered = {**given_response("a", text), "finish_reason": reason}
         verdict = judge_case(Case(row, answered, {}))
         assert (verdict["label"], verdict["refused"]) == (label, judged_as(label))
+        if label == "degenerate" and reason != "stop":
+            hit = {"rule": "cut_off", "text": text, "start": 0, "end": len(text)}
+            assert verdict["evidence"] == [hit]
 
 
 def judged_as(label: str) -> bool | None:

@@ -23,6 +23,10 @@ def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_v
     alone = prediction_powered(Sample([True, False, False], [True, True, True], []))
     assert (alone.rate, alone.low, alone.high) == (1 / 3, *wilson(1, 3))
     assert alone.weight == 0.0
+    clustered = prediction_powered(
+        Sample([True, True, False, False] * 3, [1] * 12, [], "aabbccddeeff")
+    )
+    assert (clustered.low, clustered.high) != wilson(6, 12)
     constant = prediction_powered(Sample([True, False] * 20, [True] * 40, [True] * 500))
     assert (constant.rate, constant.weight) == (0.5, 0.0)
     assert prediction_powered(Sample([], [], [True, False])) is None
