@@ -347,7 +347,14 @@ class Prompting:
             )
 
     def endings(self, prompts: dict[int, ReadyPrompt]) -> Ends:
-        """Where answers to prompts end, once ``ends`` is known."""
+        """Where answers to prompts end, once ``ends`` is known. Raises AdapterError."""
+        scored = self.settings.score_tokens or []
+        watched: list[int] = self.tokenizer.convert_tokens_to_ids(scored)
+        if self.words is not None and max(watched, default=0) >= self.words:
+            raise AdapterError(
+                f"{self.where}: score_tokens: the model has ids from 0 to {self.words - 1} (got {scored}, "
+                f"which are {watched}); take the checkpoint's own tokenizer"
+            )
 
         def stopped(index: int, generated: Sequence[int]) -> bool:
             response, _ = self.split(list(generated), prompts[index].begun.opened, self.stop)
@@ -357,7 +364,7 @@ class Prompting:
             self.ends,
             stop=stopped if self.stop else None,
             loop_tokens=self.settings.loop_tokens,
-            watched=self.tokenizer.convert_tokens_to_ids(self.settings.score_tokens or []),
+            watched=watched,
         )
 
     def split(

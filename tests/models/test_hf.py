@@ -252,6 +252,10 @@ def test_a_token_that_the_model_has_no_place_for_costs_its_row_only(tmp_path, ar
     assert (fine.error, unknown.error["type"]) == (None, "PromptNotRenderable")
     assert "(id 226); the model has ids from 0 to 119" in unknown.error["message"]
     assert answers(adapter, [ask("Hi \xff")]) == [unknown]
+    token = adapter.prompting.tokenizer.convert_ids_to_tokens(150)
+    scored = model(tmp_path, score_tokens=["a", token], max_tokens=1, arithmetic=arithmetic)
+    with pytest.raises(AdapterError, match=r"score_tokens: the model has ids from 0 to 119 .*150"):
+        answers(scored, [ask("Hi")])
 
 
 NO_SYSTEM = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")
