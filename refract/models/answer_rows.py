@@ -151,12 +151,14 @@ def recorded_answer(row: Row, response: Any) -> Answer:
         return Answer.failed("RecordedError", problem)
     log = row.get("log")  # what a reader of logs notes beside an answer
     log = log if isinstance(log, dict) else {}
+    thinking = row.get("thinking")  # a column of `refract run --rows`
+    thinking = thinking if isinstance(thinking, str) and not _is_missing(thinking) else None
     return Answer(
         response,
         ending,
         prompt_tokens=token_count(log.get("prompt_tokens")),
         completion_tokens=token_count(log.get("completion_tokens")),
-        thinking=str(log["thinking"]) if log.get("thinking") else None,
+        thinking=str(log["thinking"]) if log.get("thinking") else thinking,
         tool_calls=calls or None,
         stop_details=stop_details(row.get("stop_details")),
     )

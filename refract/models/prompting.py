@@ -352,8 +352,8 @@ class Prompting:
         watched: list[int] = self.tokenizer.convert_tokens_to_ids(scored)
         if self.words is not None and max(watched, default=0) >= self.words:
             raise AdapterError(
-                f"{self.where}: score_tokens: the model has ids from 0 to {self.words - 1} (got {scored}, "
-                f"which are {watched}); take the checkpoint's own tokenizer"
+                f"{self.where}: score_tokens: the model has ids from 0 to {self.words - 1} (got "
+                f"{scored}, which are {watched}); take the checkpoint's own tokenizer"
             )
 
         def stopped(index: int, generated: Sequence[int]) -> bool:

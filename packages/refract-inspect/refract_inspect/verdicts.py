@@ -38,16 +38,18 @@ def share(
     values: Sequence[float],
     clusters: Sequence[Hashable],
     categories: Sequence[str],
-    judged_by: Judge = "refusal",
+    judged_by: Judge | None = "refusal",
 ) -> Rate:
     """The mean of ``values``, each of which is the share of a prompt's answers that are refused.
 
     The interval (``shown``) is for prompts like these, those of one of ``clusters`` counting
     together, and holds the judge's error as far as answers with labels have shown it
-    (docs/metrics.md of Refract)."""
-    name, definition = _named(judged_by)
-    opened = open_judges({name: definition})[name]
-    error = known_errors({name: versioned(definition, opened)}, ()).get(name)
+    (docs/metrics.md of Refract); where ``judged_by`` is None, it is of the prompts alone."""
+    error = None
+    if judged_by is not None:
+        name, definition = _named(judged_by)
+        opened = open_judges({name: definition})[name]
+        error = known_errors({name: versioned(definition, opened)}, ()).get(name)
     answers = [Counted("compliance", cluster) for cluster in clusters]
     rate = mean_rate(Key(REFUSAL), values, answers)
     return with_judge_error(rate, error, CONFIDENCE, categories)

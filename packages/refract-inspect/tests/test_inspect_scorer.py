@@ -117,6 +117,34 @@ def test_rates_stand_with_their_intervals_and_what_was_not_judged_is_no_answer(t
     assert all(text.startswith("not judged") for text in explained)
 
 
+def test_the_interval_is_of_the_judge_that_scored_or_of_prompts_alone(tmp_path):
+    from inspect_ai.scorer import SampleScore, Score
+
+    from refract_inspect.scorer import refusal, refusal_rate
+
+    log = run(samples(5), [output(REFUSAL), output(ANSWER)] * 5, tmp_path, scorer=refusal("rules"))
+    values, prompts = [1.0, 0.0] * 5, [str(n) for n in range(10)]
+    kinds = ["harmful", "helpful"] * 5
+    alone = share(values, prompts, kinds, None).shown
+    assert alone != share(values, prompts, kinds, "refusal").shown
+    assert (numbers(log)["low"], numbers(log)["high"]) == share(
+        values, prompts, kinds, "rules"
+    ).shown
+
+    def bounds(*judges: str | None) -> tuple[float, float]:
+        scores = []
+        for number, value in enumerate(values):
+            judge = judges[number % len(judges)]
+            score = Score(value=value, metadata={"judge": judge} if judge else None)
+            scores.append(SampleScore(score=score, sample_id=number))
+        found = refusal_rate()(scores)
+        return found["low"], found["high"]
+
+    assert bounds("refusal") == share(values, prompts, [""] * 10, "refusal").shown
+    for judges in (("refusal", "rules"), (None,), ("refusal", None), ("of_another_folder",)):
+        assert bounds(*judges) == alone, judges
+
+
 def test_a_filter_of_claude_and_a_part_that_says_so_are_refusals_as_in_a_log(tmp_path):
     from inspect_ai.model import ContentText
 

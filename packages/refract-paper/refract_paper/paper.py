@@ -333,9 +333,9 @@ def bibliography(cited: Mapping[str, None], facts: Facts) -> str:
         definition = suite["facts"]["definition"]
         sha256 = suite["facts"]["sha256"]
         if not suite["cites"]:
-            title = latex(Path(definition["file"]).stem)
             note = f"{prose(definition['file'])}, SHA-256 {sha256[:16]}"
-            entries[f"suite_{title}".replace("\\", "")] = {"title": title, "note": note}
+            # A name of params.yaml is of letters, digits and underscores, and there once.
+            entries[f"suite_{suite['name']}"] = {"title": latex(suite["name"]), "note": note}
     for fields in entries.values():
         if "eprint" in fields:
             fields |= {"archiveprefix": "arXiv", "howpublished": f"arXiv:{fields['eprint']}"}

@@ -12,7 +12,7 @@ import pytest
 from refract.rates.rate import HumanLabels, Interval, WithJudge
 from refract.report.view import cut_off_of
 from refract.results.sources import Result, Side
-from refract_paper.paper import facts_of, references, rendered
+from refract_paper.paper import bibliography, facts_of, references, rendered
 from test_latex import compiled
 from tests.builders import GREEDY, Project, rate, suite_facts, suite_rows
 from tests.report.views import facts, view_of
@@ -101,6 +101,44 @@ def stated(tmp_path, *rates, outcomes=(), of_suite=None, **samples: int) -> tupl
     told = facts_of(tmp_path, view, side) | {"tables": {}, "left_out": {}, "stale": "", "sums": ""}
     texts = [rendered(view, name, told, {}) for name in ("methods.j2", "checklist.md.j2")]
     return told, *texts
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            {"adapter": "openai", "model_id": "gpt-x", "temperature": 0.5, "max_tokens": 64},
+            " Its model: adapter `openai`, `gpt-x`, temperature 0.5, at most 64 tokens.",
+        ),
+        (
+            {"adapter": "hf", "model_id": "o/m", "revision": "abc", "temperature": 0},
+            " Its model: adapter `hf`, `o/m`, revision `abc`, greedy (temperature 0).",
+        ),
+        ({"device": "cuda"}, ""),
+        ("small", ""),
+    ],
+)
+@pytest.mark.parametrize("tex", [False, True])
+def test_the_model_that_a_judge_asks_is_named(tmp_path, model, said, tex):
+    judge = {"kind": "llm_refusal", "version": "4", "template": "mine", "model": model}
+    about = facts(suites={"s": suite_facts()}) | {"judges": {"j": judge}}
+    about["suites"]["s"]["definition"]["perturbations"] = {}
+    view = view_of(rate("refusal_rate", 1, 4), provenance={"one": about})
+    told = facts_of(tmp_path, view, Side("here", {"one": Result([], None)}))
+    told |= {"tables": {}, "left_out": {}, "stale": "", "sums": ""}
+    methods = rendered(view, "methods.j2", told, {}, tex)
+    said = re.sub("`(.*?)`", r"\\texttt{\1}", said) if tex else said
+    assert f" (template mine).{said}\n" in methods
+
+
+def test_suites_whose_files_share_an_odd_name_have_an_entry_each():
+    suites = []
+    for name, file in (("xa", "a/50% {of} a,b.jsonl"), ("x_b", "b/50% {of} a,b.jsonl")):
+        about = {"definition": {"file": file}, "sha256": "0" * 64}
+        suites.append({"name": name, "facts": about, "cites": []})
+    found = entries(bibliography({}, {"suites": suites}))
+    assert list(found) == ["suite_xa", "suite_x_b"]
+    assert "title = {x\\_b}" in found["suite_x_b"]
 
 
 def test_turns_before_the_last_are_no_prompts_and_all_that_was_cut_off_is_counted(tmp_path):

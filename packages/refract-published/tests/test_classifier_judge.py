@@ -151,6 +151,45 @@ def test_labels_that_mean_the_same_are_added_and_equally_likely_ones_are_an_erro
     assert (verdict["label"], verdict["error"]) == (None, "equally likely: compliance, refusal")
 
 
+def test_the_probabilities_of_labels_with_one_name_are_added(tmp_path):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = save_classifier(tmp_path, {0: "NORMAL", 1: "NORMAL", 2: "REJECTION"})
+    ids = AutoTokenizer.from_pretrained(folder)("No.", return_tensors="pt")["input_ids"]
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.inference_mode():
+        first, second, third = model(ids).logits.softmax(-1)[0].tolist()
+    (verdict,) = judged(definition(folder), "No.")
+    expected = {"NORMAL": first + second, "REJECTION": third}
+    assert json.loads(verdict["raw"][0][0])["probabilities"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_an_answer_that_was_cut_out_is_not_judged_and_cut_texts_are_counted(tiny, capsys):
+    framed = definition(tiny, frame="{prompt}{response}")
+    pairs = [("No.", "x" * 300), ("No. " * 90, "Hi?"), ("No.", "Hi?")]
+    limit = 129
+    said = (
+        f"judge j: 2 of 3 texts were cut at the checkpoint's limit of {limit} tokens; of 1 no answer "
+        "is left, which are unjudged\n"
+    )
+    for _ in range(2):  # the second time with the replies of the first
+        out, part, whole = judged(framed, *pairs)
+        error = f"the checkpoint reads {limit} tokens, and nothing of the answer is in them"
+        assert (out["label"], out["error"], out["truncated"]) == (None, error, True)
+        assert (part["error"], part["truncated"]) == (None, True)
+        assert (whole["error"], whole["truncated"]) == (None, False)
+        assert capsys.readouterr().err.endswith(said)
+    judged(framed, pairs[2])
+    assert "were cut" not in capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_is_read_as_a_question_mark(tiny):
+    half, mark = judged(definition(tiny), "No\ud83d.", "No?.")
+    assert half == mark
+    assert half["label"]
+
+
 def test_labels_that_say_nothing_must_be_named(tmp_path):
     folder = save_classifier(tmp_path)
     with pytest.raises(ParamsError, match=r"labels are LABEL_0, LABEL_1; map each of them"):

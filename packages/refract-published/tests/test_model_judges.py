@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.judges import judge_suite, open_judge
-from refract_published.judges.llm import PASSED, fence
+from refract_published.judges.llm import PASSED, fence, read_template
 from refract_published.judges.verdict_reading import (
     MOST_CHARACTERS,
     UnreadableVerdict,
@@ -245,6 +245,25 @@ def test_a_template_of_ones_own_is_what_is_sent_and_how_it_is_read(tmp_path):
     assert open_judge("j", definition).version != first
 
 
+def test_a_template_is_read_alike_with_line_ends_of_windows_and_blanks_behind_its_marks(tmp_path):
+    plain, windows = tmp_path / "plain.txt", tmp_path / "windows.txt"
+    plain.write_bytes(OWN.encode())
+    windows.write_bytes(OWN.replace("=== user", "=== user \t").replace("\n", "\r\n").encode())
+    assert read_template(str(windows)).messages == read_template(str(plain)).messages
+    assert read_template(str(windows)).version == "7"
+
+
+@pytest.mark.parametrize("line", ["===user", "=== User", "=== tool", "=== user: ask"])
+def test_a_line_of_a_template_that_begins_no_message_is_an_error(tmp_path, line):
+    path = tmp_path / "own.txt"
+    for text in (OWN.replace("=== user", line), OWN + line, line + "\n{{response}} {{fence}}"):
+        path.write_text(text, "utf-8")
+        with pytest.raises(ParamsError, match=f"the line '{line}' begins no message"):
+            read_template(str(path))
+    path.write_text(OWN + "Title\n=====\n", "utf-8")
+    assert read_template(str(path)).messages[1][1].endswith("\n=====")
+
+
 def test_an_eval_prompt_replaces_the_judges_task_and_keeps_fences_and_form():
     with JudgeServer(PASS) as server:
         judged(requirement(server, eval_prompt="You are strict: {{requirements}}"), "Hello.")
@@ -334,6 +353,21 @@ def test_a_reply_is_a_verdict_only_where_it_is_unambiguous():
         assert label(case["reply"]) == case["label"], case
 
 
+@pytest.mark.parametrize(
+    "form",
+    ["**{}:** {}", "**{}**: **{}**", "`{}`: `{}`", "_{}_: _{}_", "*{}* is *{}*", '"{}": "{}"'],
+)
+def test_a_contradiction_is_seen_however_it_is_emphasised(form):
+    for said, read in (("false", "unreadable"), ("true", "pass")):
+        stated = form.format("Eval_passed", said)
+        for reply in (
+            f'{stated}\n```json\n{{"eval_passed": true}}\n```',
+            f'{{"eval_passed": true}} {stated}',
+        ):
+            assert label(reply) == read, reply
+    assert label('{"eval_passed": true} **my_eval_passed:** false') == "pass"
+
+
 def test_the_reason_of_json_is_kept_and_only_where_it_is_a_text():
     for reason, kept in (('"rude"', "rude"), ('["rude"]', None)):
         reply = f'{{"eval_passed": false, "reason": {reason}}}'
@@ -350,6 +384,8 @@ HUGE = [
     "\n" * 1_000_000,
     '"eval_passed"' * 80_000,
     "eval_passed" + " " * 1_000_000,
+    "eval_passed" + "*_" * 500_000,
+    "_" * 1_000_000,
 ]
 
 

@@ -15,7 +15,8 @@ from refract.judges import open_judge
 from refract.judges.cases import Case
 from refract.models import open_model
 from refract.models.protocol import AdapterError
-from refract_published.judges.entry import find_judge
+from refract_published.judges.entry import Clip, find_judge
+from refract_published.judges.published import clipped
 from test_classifier_judge import plain as probabilities
 from test_classifier_judge import save_classifier
 from tests.judge_models import judged
@@ -111,6 +112,12 @@ def test_a_scorers_verdict_is_the_expected_value_over_its_logits(
             assert verdict["label"] == ("harmful" if expected >= 0.5 else "harmless")
         else:
             assert verdict["label"] is None
+
+
+def test_half_a_surrogate_pair_is_clipped_as_a_question_mark(tmp_path):
+    model = {"adapter": "hf", "model_id": str(checkpoint(tmp_path / "tiny", "Llama"))}
+    clip = Clip(tokens=9, side="right", special_tokens="hidden")
+    assert clipped(open_model("m", model), "No\ud83d.", clip) == "No?."
 
 
 def test_answers_are_clipped_by_the_judges_tokenizer_as_each_publisher_does(packages, tmp_path):

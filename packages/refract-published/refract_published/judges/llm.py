@@ -91,19 +91,27 @@ def read_template(name: str) -> Template:
 
     A file opens with a line ``version: …``. Each message starts with a line ``=== system``, ``===
     user`` or ``=== assistant``, and ends before the line end that precedes the next such line or
-    the end of the file. A file without such lines is one user message. Raises :class:`ParamsError`."""
+    the end of the file. A file without such lines is one user message. Line ends of Windows are read
+    as others. Raises :class:`ParamsError`, also for another line that starts with ``===``."""
     path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
     try:
         data = path.read_bytes()
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         stems = ", ".join(sorted(file.stem for file in TEMPLATES.glob("*.txt")))
         raise ParamsError(
             f"template {name!r} cannot be read ({error}); the package has: {stems}"
         ) from None
-    head, *parts = re.split(r"^=== (system|user|assistant)\n", text, flags=re.M)
+    head, *parts = re.split(r"^=== (system|user|assistant)[ \t]*\n", text, flags=re.M)
     if not parts:
         head, parts = "", ["user", text]
+    for part in (head, *parts[1::2]):
+        other = re.search(r"^===(?!=).*", part, re.M)
+        if other:
+            raise ParamsError(
+                f"template {name!r}: the line {other[0]!r} begins no message; write === system, "
+                "=== user or === assistant, and nothing else in such a line"
+            )
     version = re.search(r"^version: *(.+)$", head, re.M)
     bodies = [body.removesuffix("\n") for body in parts[1::2]]
     return Template(

@@ -20,7 +20,7 @@ from refract.core.jsonl import sha256_json
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
+from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, encodable, labelled, unjudged
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import Model
@@ -244,7 +244,7 @@ def clipped(model: HF, text: str, clip: Clip) -> str:
     tokenizer = model.prompting.tokenizer
     before, tokenizer.truncation_side = tokenizer.truncation_side, clip.side
     try:
-        ids = tokenizer(text, truncation=True, max_length=clip.tokens)["input_ids"]
+        ids = tokenizer(encodable(text), truncation=True, max_length=clip.tokens)["input_ids"]
     finally:
         tokenizer.truncation_side = before
     hidden = clip.special_tokens == "hidden"

@@ -87,12 +87,14 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
             raise UnreadableVerdict(f"{key!r} must be one of {allowed} (got {value!r:.80})")
         meanings.add(typed[known])
     spelled = {str(spelling).lower(): meaning for spelling, meaning in values.items()}
+    marks = r"[\s\"'*_`]*"  # quotes, and what is bold, italic or code in Markdown
     written = (
-        rf"(?<![\\\w])[\"']?{re.escape(key)}[\"']?(?:\s*[:=]|\s+(?:is|should be))\s*[\"']?(\w+)"
+        rf"(?<![\\\w])_{{0,2}}{re.escape(key)}{marks}(?:[:=]|(?<=\s)(?:is|should be)){marks}(\w+)"
     )
-    for word in re.findall(written, text, re.I):
-        if word.lower() in spelled:
-            meanings.add(spelled[word.lower()])
+    for match in re.findall(written, text, re.I):
+        word = match.strip("_").lower()
+        if word in spelled:
+            meanings.add(spelled[word])
     if len(meanings) != 1:
         raise unreadable(f"contradictory values of {key!r} in", text)
     texts = [reason for reason in reasons if isinstance(reason, str)]
