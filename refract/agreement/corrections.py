@@ -366,9 +366,11 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
     labelled = []
     for rate in rates:
         names = labelled_rates(rate.key)
-        is_contrast = rate.measure.name in SIDES
-        interval = intervals.get(rate.measure.name if is_contrast else "".join(names))
-        if names and interval is not None:
+        is_contrast = len(names) > 1
+        interval = None
+        if names:
+            interval = intervals.get(rate.measure.name if is_contrast else names[0])
+        if interval is not None:
             if rate.measure in (UNDER_REFUSAL, COMPLIANCE):
                 interval = mirrored(interval)
             outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)

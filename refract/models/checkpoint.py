@@ -12,7 +12,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +48,8 @@ FILES = (
     "chat_templates/*.jinja",
     "additional_chat_templates/*.jinja",
 )
+# Types of rotary positions whose factors change with the length of a text.
+CHANGING = ("longrope", "su", "dynamic")
 # What configurations call the positions that a model was built for.
 LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What to do with an adapter, of which no hash would know: its weights come on top of others.
@@ -309,6 +311,18 @@ def cached_snapshot(model_id: str, revision: str) -> Path | None:
         return Path(snapshot_download(model_id, revision=revision, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
+
+
+def changing_ropes(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rotary settings of a ``config.json``, or of its text model's, whose factors are others beyond
+    some length. Layers of unlike kinds can have their own."""
+    found = []
+    for holder in (config, config.get("text_config") or {}):
+        for key in ("rope_parameters", "rope_scaling"):
+            rope = holder.get(key) or {}
+            parts = [part for part in (rope, *rope.values()) if isinstance(part, Mapping)]
+            found += [part for part in parts if part.get("rope_type", part.get("type")) in CHANGING]
+    return found
 
 
 def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ import transformers
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 
 from refract.models.arithmetic import Ends, Row
-from refract.models.checkpoint import Loader
+from refract.models.checkpoint import Loader, changing_ropes
 from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, first_line
 
@@ -50,15 +50,13 @@ def longest_alike(config: Any) -> int | None:
     other ones for all of its tokens, and in one pass those of the longest row are every row's.
     Dynamic ones are others beyond the model's length, which a batch with a long row can pass."""
     config = config.get_text_config()
-    rope = getattr(config, "rope_parameters", None) or {}
     lengths = []
-    for part in (rope, *rope.values()):
-        kind = part.get("rope_type") if isinstance(part, dict) else None
-        if kind in ("longrope", "su"):
-            original = part.get("original_max_position_embeddings")
-            lengths.append(original or config.original_max_position_embeddings)
-        elif kind == "dynamic":
+    for rope in changing_ropes({"rope_parameters": getattr(config, "rope_parameters", None)}):
+        if rope.get("rope_type", rope.get("type")) == "dynamic":
             lengths.append(config.max_position_embeddings)
+        else:
+            original = rope.get("original_max_position_embeddings")
+            lengths.append(original or config.original_max_position_embeddings)
     return min(lengths, default=None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -80,7 +79,7 @@ class HF(Model):
             for key in COMPUTING:
                 identity[key] = getattr(settings, key)
             config = checkpoint.read_json(folder / "config.json") if folder else {}
-            if re.search("rope_[a-z]+': {[^}]*'(longrope|su|dynamic)'", str(config)):
+            if checkpoint.changing_ropes(config):
                 identity["batches"] = "of like factors"  # until now a long row changed short ones
         elif settings.quantization:
             identity["quantized_from"] = "stored"

@@ -105,8 +105,7 @@ class Recorded(Model):
             raise AdapterError(f"{self.where} cannot be read ({error.strerror})") from None
         identity = {"sha256": content, **self.settings.model_dump(exclude={"path"})}
         with suppress(AdapterError):
-            prompts = self._column("prompt", sorted({key for row in self._log.rows for key in row}))
-            if any(len(_messages(row.get(prompts or ""))) > 1 for row in self._log.rows):
+            if any(len(_messages(prompt)) > 1 for prompt in self._prompts(self._log.rows)):
                 identity["conversations"] = "whole"  # until now joined by their last text
         return identity
 
@@ -275,9 +274,7 @@ class Recorded(Model):
     @cached_property
     def _system(self) -> str | None:
         """The system prompt that all rows were asked with, if each has the same."""
-        rows = self._rows()
-        prompts = self._column("prompt", sorted({column for row in rows for column in row}))
-        first = {_messages(row.get(prompts or ""))[:1] for row in rows}
+        first = {_messages(prompt)[:1] for prompt in self._prompts(self._rows())}
         ((role, text),) = first.pop() if len(first) == 1 and () not in first else (("", ""),)
         return text if role == "system" else None
 
@@ -314,6 +311,11 @@ class Recorded(Model):
                 models[0],
             )
         return chosen
+
+    def _prompts(self, rows: Sequence[Row]) -> list[Any]:
+        """The prompt of each row, None where it has none."""
+        column = self._column("prompt", sorted({column for row in rows for column in row}))
+        return [row.get(column or "") for row in rows]
 
     def _column(self, role: str, present: Sequence[str]) -> str | None:
         """The column of a role: the one that settings name, or the first usual one."""

@@ -15,6 +15,7 @@ import pytest
 from refract.core.errors import MissingPackage, ParamsError
 from refract.core.tool_calls import MARKERS
 from refract.models import open_model
+from refract.models.checkpoint import changing_ropes
 from refract.models.protocol import AdapterError, Request, unpacked_tokens
 from tests.small_models import (
     SPECIAL,
@@ -123,6 +124,25 @@ def test_a_long_row_changes_no_short_one_by_its_rotary_factors(
     assert answers(adapter, [*short, long])[:3] == [answers(adapter, [each])[0] for each in short]
     assert adapter.identity()["batches"] == "of like factors"
     assert "batches" not in model(tmp_path, arithmetic="exact").identity()
+
+
+@pytest.mark.parametrize(
+    ("config", "types"),
+    [
+        ({"rope_scaling": {"type": "su"}}, ["su"]),
+        ({"rope_scaling": None, "quantization_config": {"activation_scheme": "dynamic"}}, []),
+        ({"rope_scaling": {"rope_type": "yarn"}}, []),
+        (
+            {"text_config": {"rope_parameters": {
+                "sliding_attention": {"rope_type": "default"},
+                "full_attention": {"rope_type": "longrope"},
+            }}},
+            ["longrope"],
+        ),
+    ],
+)  # fmt: skip
+def test_rotary_settings_that_change_with_length_are_found_wherever_they_stand(config, types):
+    assert [rope.get("rope_type", rope.get("type")) for rope in changing_ropes(config)] == types
 
 
 def test_a_batch_that_does_not_fit_in_memory_is_halved(tiny):

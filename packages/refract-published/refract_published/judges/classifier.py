@@ -202,7 +202,7 @@ class Classifier(Judge):
         if cut:
             texts = [self._text(cases[index]) for index in cut]
             texts += [self._text(cases[index], response="") for index in cut]
-            read, limit = self.model.reading(texts)
+            read, limit = model.reading(texts)
             unread = [
                 index
                 for index, whole, without in zip(cut, read, read[len(cut) :], strict=False)

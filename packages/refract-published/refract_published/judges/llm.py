@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -123,9 +123,10 @@ def read_template(name: str) -> Template:
 
 Conversation = tuple[Message, ...]
 _LOADED: dict[str, Model] = {}
+M = TypeVar("M", bound=Model)
 
 
-def loaded_once(definition: Any, model: Model) -> Model:
+def loaded_once(definition: Any, model: M) -> M:
     """The model, or an earlier one of an equal definition, so that all suites
     share its weights. At most two stay in memory."""
     if not isinstance(definition, Mapping):
@@ -135,7 +136,7 @@ def loaded_once(definition: Any, model: Model) -> Model:
         while len(_LOADED) >= 2:
             del _LOADED[next(iter(_LOADED))]
         _LOADED[key] = model
-    loaded = _LOADED[key]
+    loaded = cast(M, _LOADED[key])  # an equal definition opens one kind of model
     for attribute in ("name", "where"):  # by which notes name the judge that asks
         if hasattr(model, attribute):
             setattr(loaded, attribute, getattr(model, attribute))
