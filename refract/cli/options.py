@@ -50,6 +50,8 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         if path is None:
             continue
         target = path.resolve()
+        if path.name == "-":
+            raise UsageError(f"{name} -: only a file can be written; name one")
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")
         folder = next(parent for parent in target.parents if parent.exists())

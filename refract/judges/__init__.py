@@ -99,7 +99,7 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     """
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
-    judge.FAMILY = _family_read(judge.FAMILY, definition)
+    judge.FAMILY = _family_read(getattr(judge, "FAMILY", ""), definition)
     if definition.get("reads") == "thinking":
         judge.reads = "thinking"
     if judge.FAMILY not in FAMILIES:

@@ -7,8 +7,10 @@ are not, and judges that ask a model keep its replies there instead.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,6 +58,11 @@ def judge_kept(
             part = waiting[start : start + STORED_TOGETHER]
             judged = judged_by_processes(judge, [missing[key] for key in part])
             new = {}
+            if len(judged) != len(part):
+                raise ParamsError(
+                    f"judges.{judge.name}: {type(judge).__name__}.judge must give a verdict for each "
+                    f"case (got {len(judged)} for {len(part)})"
+                )
             for key, verdict in zip(part, judged, strict=True):
                 verdicts[key] = _text(judge, verdict)
                 if not verdict["error"]:
@@ -84,11 +91,29 @@ def verdict_keys(judge: Judge, cases: Sequence[Case]) -> list[str] | None:
     if decided_by is None:
         return None
     kind = type(judge)
-    # Its own module stands for the code of a judge that another package brings.
-    own = "" if kind.__module__.startswith("refract.") else sha256_file(Path(inspect.getfile(kind)))
-    code = [f"{kind.__module__}:{kind.__qualname__}", code_sha256("judges"), own]
+    code = [f"{kind.__module__}:{kind.__qualname__}", code_sha256("judges"), _code_of(kind)]
     shared = canonical_json([*code, judge.version, decided_by])
     return [sha256_json([shared, _read(case, judge.columns)]) for case in cases]
+
+
+@functools.cache
+def _code_of(kind: type[Judge]) -> list[list[str]]:
+    """The paths and hashes of the code of a judge that another package brings: all files of its
+    package, since a word list may decide, and the modules of its base classes."""
+    modules = [Path(inspect.getfile(each)) for each in kind.__mro__ if _from_elsewhere(each)]
+    files = {file.name: file for file in modules}
+    top = kind.__module__.partition(".")[0]
+    own = Path(getattr(sys.modules[top], "__file__", None) or "")
+    if _from_elsewhere(kind) and own.name == "__init__.py":
+        for file in own.parent.rglob("*"):
+            if file.is_file() and file.suffix != ".pyc":
+                files[file.relative_to(own.parent).as_posix()] = file
+    return [[name, sha256_file(file)] for name, file in sorted(files.items())]
+
+
+def _from_elsewhere(kind: type) -> bool:
+    top = kind.__module__.partition(".")[0]
+    return top != "refract" and top not in sys.stdlib_module_names
 
 
 def _read(case: Case, columns: Sequence[str] | None) -> list[Any]:

@@ -283,7 +283,9 @@ def _has(params: Any, key: str) -> bool:
 
 def _absent(path: str) -> str:
     what = "a folder, and no file," if Path(path).is_dir() else "no file or folder"
-    return f"{what} {path!r} (seen from {Path.cwd()}); correct it"
+    tracked = Path(f"{path}.dvc")
+    remedy = f"run: dvc pull {tracked}" if tracked.is_file() else "correct it"
+    return f"{what} {path!r} (seen from {Path.cwd()}); {remedy}"
 
 
 def errors_to_ask_again(folder: Path) -> int:

@@ -90,7 +90,12 @@ def aggregate_suite(
     suite = replace(suite, compared=comparisons(suite))
     rates: list[Rate] = []
     for count in counters():
-        rates += count(suite)
+        try:
+            rates += count(suite)
+        except ValueError as error:
+            if count.__module__.startswith("refract."):
+                raise
+            raise ParamsError(f"{count.__module__}:{count.__qualname__}: {error}") from error
     rates = with_limits(suite, rates, errors)
     rates = with_decisions(suite, rates, strict=strict)
     for clash in name_clashes(rate.key for rate in rates):

@@ -334,5 +334,6 @@ def name_clashes(keys: Iterable[Key]) -> list[str]:
     clashes = []
     for (_, _, name, _), times in printed.items():
         if times > 1:
-            clashes.append(f"{name!r} would be two numbers; rename a judge, perturbation or field")
+            parts = "judge, perturbation, field or installed measure"
+            clashes.append(f"{name!r} would be two numbers; rename a {parts}")
     return clashes

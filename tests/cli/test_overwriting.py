@@ -31,6 +31,7 @@ OVERWRITING = {
     "a suite by outcomes": (*RUN[:2], "t.outcomes.csv", *RUN[3:], "--out", "t.json"),
     "the project": (*RUN, "--out", "params.yaml"),
     "a folder": (*RUN, "--out", "."),
+    "no file": (*RUN, "--out", "-"),
     "weights": (*RUN[:3], "--adapter", "hf", "--model-id", "./w", "--out", "w/config.json"),
     "what is judged": ("judge", "--in", "a.jsonl", "--out", "a.jsonl"),
     "labels": ("judge", "validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),
@@ -70,7 +71,9 @@ def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = cli(*command)
     assert done.code == 2
-    assert re.search("would overwrite what is read|are one file|is a folder", done.err), done.err
+    assert re.search(
+        "would overwrite what is read|are one file|is a folder|only a file", done.err
+    ), done.err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -82,6 +82,11 @@ def test_a_judge_of_an_unknown_family_is_an_error(monkeypatch):
     monkeypatch.setattr(Odd, "FAMILY", "colour")
     with pytest.raises(ParamsError, match=r"judges\.j: .*'colour'.* must be one of refusal, pass_"):
         open_judge("j", {"kind": "odd"})
+    monkeypatch.delattr(Odd, "FAMILY")
+    with pytest.raises(
+        ParamsError, match=r"judges\.j: .* family ''; FAMILY must be one of refusal"
+    ):
+        open_judge("j", {"kind": "odd"})
 
 
 def test_a_label_outside_the_family_is_an_error():

@@ -198,6 +198,64 @@ def test_what_was_judged_before_a_run_ended_is_not_judged_again(monkeypatch):
     assert counts == {"reused": 4, "judged": 1}
 
 
+BROUGHT = """
+from pathlib import Path
+
+from refract.judges.cases import labelled
+from theirs_words.base import Base
+
+
+class Brought(Base):
+    def judge(self, cases):
+        words = (Path(__file__).parent / "lists/words.txt").read_text().split()
+        return [labelled("refusal" if set(words) & set(case.answer.split()) else "compliance")
+                for case in cases]
+"""
+BASE = """
+from refract.judges.cases import Judge
+
+
+class Base(Judge):
+    FAMILY = "refusal"
+    version = "1"
+
+    def decided_by(self):
+        return {}
+"""
+
+
+def test_any_file_of_a_package_that_brings_a_judge_decides_its_verdicts(tmp_path, monkeypatch):
+    package = tmp_path / "theirs_words"
+    files = {"__init__.py": "", "base.py": BASE, "one.py": BROUGHT, "lists/words.txt": "never"}
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    judge = open_judge("brought", {"kind": "theirs_words.one:Brought"})
+
+    def label():
+        kept._code_of.cache_clear()
+        return judge_kept(judge, [case("Not now.")])[0]["label"], verdict_keys(judge, [case()])
+
+    before, first = label()
+    (package / "lists/words.txt").write_text("Not", "utf-8")
+    after, second = label()
+    assert (before, after) == ("compliance", "refusal")
+    (package / "base.py").write_text(BASE + "# changed\n", "utf-8")
+    assert len({*first, *second, *label()[1]}) == 3
+    assert label()[1] == label()[1]
+
+
+def test_too_few_verdicts_are_an_error_of_the_judge():
+    class Few(Counting):
+        def judge(self, cases):
+            return super().judge(cases)[1:]
+
+    message = r"judges\.counting: Few.judge must give a verdict for each case \(got 1 for 2\)"
+    with pytest.raises(ParamsError, match=message):
+        judged([case("No."), case("Yes.")], Few())
+
+
 def test_a_verdict_that_is_no_json_is_an_error_of_the_judge():
     class Unsure(Judge):
         FAMILY = "refusal"

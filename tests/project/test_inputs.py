@@ -229,6 +229,13 @@ def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, change
     assert not INPUTS.exists()
 
 
+def test_a_suite_that_dvc_tracks_and_was_not_pulled_is_named_with_the_command(project):
+    (project / "t.jsonl.dvc").touch()
+    write_params(suites={"s": {**SUITE, "file": "t.jsonl"}})
+    with pytest.raises(RefractError, match=r"'t\.jsonl' .*; run: dvc pull t\.jsonl\.dvc$"):
+        main()
+
+
 def test_answers_of_parts_that_are_no_longer_read_end_the_pipeline(project):
     write_rows(project / "data/shards/m/m-1of2-0a.jsonl", [])
     with pytest.raises(

@@ -104,9 +104,11 @@ def reproduce(
     if not exec_:
         say(f"git worktree add --detach ../refract-{commit[:9]} {commit}")
         say(f"cd ../refract-{commit[:9]}")
-        say("make setup")
+        own = "PATH=$PWD/.venv/bin:$PATH " if (root / "Makefile").is_file() else ""
+        if own:
+            say("make setup")
         say("rm -r metrics dvc.lock")  # what is there already would not be made again
-        say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro --no-run-cache")
+        say(f"REFRACT_CACHE=off {own}dvc repro --no-run-cache")
         say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
         return
     files, differences = rebuild(root, commit, regenerate=regenerate, ask=ask)

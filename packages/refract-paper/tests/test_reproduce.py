@@ -155,14 +155,16 @@ def test_the_commands_are_printed_for_the_commit_that_is_meant(project):
     commit = project.command("git", "rev-parse", "HEAD").strip()
     short = commit[:9]
     done = refract(project.folder, "reproduce")
-    assert done.stdout.split("\n")[:-1] == [
-        f"git worktree add --detach ../refract-{short} {commit}",
-        f"cd ../refract-{short}",
-        "make setup",
-        "rm -r metrics dvc.lock",
-        "REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro --no-run-cache",
-        "git diff --exit-code -- metrics ':!metrics/ran' && echo identical",
-    ]
+    begin = [f"git worktree add --detach ../refract-{short} {commit}", f"cd ../refract-{short}"]
+    end = "git diff --exit-code -- metrics ':!metrics/ran' && echo identical"
+    repro = "dvc repro --no-run-cache"
+    clone = ["make setup", "rm -r metrics dvc.lock"]
+    clone.append(f"REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH {repro}")
+    assert done.stdout.splitlines() == [*begin, *clone, end]
+    (project.folder / "Makefile").unlink()  # as in a project of `refract init`
+    done = refract(project.folder, "reproduce")
+    own = ["rm -r metrics dvc.lock", f"REFRACT_CACHE=off {repro}"]
+    assert done.stdout.splitlines() == [*begin, *own, end]
 
 
 @pytest.mark.parametrize(
