@@ -232,9 +232,15 @@ def label_rows(path: Path, *further: str) -> list[dict[str, str]]:
             f"{path}: holds no row: draw answers with `refract label`, or delete the file"
         )
     needed = ("suite", "prompt_id", "pair_sha256", "label", *further)
-    lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
+    lacking = [name for name in needed if name not in rows[0]]
     if lacking:
         raise RowError(f"{path}: no column {lacking[0]!r}; keep those that `refract label` wrote")
+    for number, row in enumerate(rows, 1):
+        if any(row[name] is None for name in needed):
+            raise RowError(
+                f"{path}: row {number}, which begins {next(iter(row.values()))!r:.40}, has fewer cells "
+                "than there are columns: a merge that was not resolved, or a line that was cut"
+            )
     for row in rows:
         if re.fullmatch("[0-9a-f]{16}", row["pair_sha256"]):  # without a letter in earlier releases
             row["pair_sha256"] = f"h{row['pair_sha256']}"

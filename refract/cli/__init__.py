@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from refract.core.errors import RefractError, UsageError, nearest
 from refract.core.registry import Registry, find, missing_package
-from refract.core.showing import say
+from refract.core.showing import print_any_text, say
 from refract.core.threads import let_threads_sleep
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ def options(
 def main() -> None:
     """The console script: turns the project's own errors into one message and an exit code."""
     let_threads_sleep()
+    print_any_text()
     try:
         app()
     except (RefractError, OSError) as error:

@@ -54,6 +54,8 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
             raise UsageError(f"{name} -: only a file can be written; name one")
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{name} {path} is no regular file; name one")
         folder = next(parent for parent in target.parents if parent.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK)):
             raise UsageError(

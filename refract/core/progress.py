@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_json
-from refract.core.showing import printable, say
+from refract.core.showing import print_any_text, printable, say
 from refract.core.threads import let_threads_sleep
 from refract.core.types import Row
 
@@ -74,6 +74,7 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
         module = stage.replace("-", "_")
         sys.exit(" ".join(["usage: python -m", f"stages.{module}", *arguments]))
     let_threads_sleep()
+    print_any_text()
     # Rows come by the ten thousand and hold no cycles. The default of 700 costs a sixth of the time.
     gc.set_threshold(50_000)
     try:

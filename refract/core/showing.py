@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import string
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,13 @@ def say(*values: object, file: TextIO | None = None, flush: bool = False) -> Non
     Everything that this package prints goes through here or through a table of Rich's."""
     text = printable(" ".join(map(str, values)), keep="\n\t")
     print(text, file=file, flush=flush)
+
+
+def print_any_text() -> None:
+    """Lets characters that the encoding of a terminal or a pipe lacks be printed as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:

@@ -42,7 +42,7 @@ def parse_table(content: bytes) -> list[dict[str, str]]:
     """The rows in the content of a CSV table.
     Raises csv.Error, and ValueError for a row with more or fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
-    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
     columns = next(reader, [])
     return list(shared(zip(columns, cells, strict=True) for cells in reader if cells))
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
+from refract.core.showing import csv_cell
 from refract.core.vocabulary import BY_PROVIDER, FAMILIES, JUDGED, REFUSED
 from refract.suites.draws import ALL_ROWS, Draw
 
@@ -330,10 +331,13 @@ class Key:
 def name_clashes(keys: Iterable[Key]) -> list[str]:
     """Which numbers have one printed name and one group, so that files could not tell them apart: a
     line for each."""
-    printed = Counter((key.suite, key.model, key.name, key.group) for key in keys)
+    printed = Counter(
+        (key.suite, key.model, key.name, key.group.field, csv_cell(key.group.value)) for key in keys
+    )
     clashes = []
-    for (_, _, name, _), times in printed.items():
+    for (_, _, name, field, value), times in printed.items():
         if times > 1:
-            parts = "judge, perturbation, field or installed measure"
-            clashes.append(f"{name!r} would be two numbers; rename a {parts}")
+            of = f" of {field} {value}" if field else ""
+            parts = "judge, perturbation, field, a field's value or an installed measure"
+            clashes.append(f"{name!r}{of} would be two numbers; rename a {parts}")
     return clashes

@@ -27,7 +27,8 @@ def blanked(text: object) -> str:
 
 def cell(text: object) -> str:
     """A text as one cell of a Markdown table, inert whatever it holds."""
-    return blanked(text).translate(ESCAPED)
+    # An underscore within a word is no mark.
+    return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", blanked(text).translate(ESCAPED))
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

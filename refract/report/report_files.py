@@ -75,7 +75,9 @@ def _page(
     figures: Sequence[Figure],
     note: str = "",
 ) -> Iterable[bytes]:
-    commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
+    commit = (
+        git(root, "log", "-1", "--format=%h of %cs, %xE2%x80%x9C%s%xE2%x80%x9D") or ""
+    ).strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
     commit_note = (

@@ -15,6 +15,7 @@ from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
     draw,
+    labels_sha256,
     read_labels,
     write_sample,
 )
@@ -278,6 +279,26 @@ def test_cells_beyond_the_columns_are_nothing_where_blank_and_else_an_error(tmp_
     path.write_text("\n".join([*lines[:5], f"{lines[5]},see note", *lines[6:]]), "utf-8")
     with pytest.raises(RowError, match=r"l\.csv: row 5 has more cells .* \(got 'see note'\)"):
         read_labels(path, run)
+
+
+def test_the_hash_of_labels_goes_by_what_is_read_however_a_spreadsheet_wrote_it(tmp_path):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
+    rows = [{"label": row["label"], **row} for row in read_table(path)]
+    write_table(path, list(rows[0]), rows)
+    content = path.read_bytes()
+    of_excel = "\ufeff".encode() + content.replace(b"\n", b"\r\n")
+    assert labels_sha256(of_excel) == labels_sha256(content) != labels_sha256(None)
+    assert labels_sha256(content.replace(b"refusal", b"degenerate", 1)) != labels_sha256(content)
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "s,p01,h0"])
+def test_a_line_that_git_or_a_cut_left_is_named(tmp_path, line):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
+    first, *lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join([first, line, *lines]), "utf-8")
+    begins = re.escape(repr(line.split(",")[0]))
+    with pytest.raises(RowError, match=rf"row 1, which begins {begins}, has fewer cells"):
+        read_labels(path, judged_answers())
 
 
 SIZE = ": size and next_place must be as `refract label`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -32,6 +33,7 @@ OVERWRITING = {
     "the project": (*RUN, "--out", "params.yaml"),
     "a folder": (*RUN, "--out", "."),
     "no file": (*RUN, "--out", "-"),
+    "a pipe": (*RUN, "--out", "pipe"),
     "weights": (*RUN[:3], "--adapter", "hf", "--model-id", "./w", "--out", "w/config.json"),
     "what is judged": ("judge", "--in", "a.jsonl", "--out", "a.jsonl"),
     "labels": ("judge", "validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),
@@ -62,6 +64,7 @@ def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command)
     write_rows(tmp_path / "t.outcomes.csv", [SUITE])
     write_rows(tmp_path / "a.jsonl", [ANSWER])
     (tmp_path / "link.jsonl").symlink_to("s.jsonl")
+    os.mkfifo(tmp_path / "pipe")
     for name in ("v.jsonl", "v/x.jsonl"):
         write_rows(tmp_path / name, [VERDICT])
     for name in ("o.json", "o.outcomes.csv", "metrics/m.json", "w/config.json"):
@@ -72,7 +75,8 @@ def test_nothing_is_written_over_what_is_read_or_written(tmp_path, cli, command)
     done = cli(*command)
     assert done.code == 2
     assert re.search(
-        "would overwrite what is read|are one file|is a folder|only a file", done.err
+        "would overwrite what is read|are one file|is a folder|only a file|no regular file",
+        done.err,
     ), done.err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 

@@ -130,6 +130,10 @@ def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_num
     (clash,) = name_clashes([harmful, other, by_judge])
     assert "'harmful_refusal_rate' would be two numbers" in clash
     assert len(name_clashes([other, harmful, other])) == 1
+    # In a file they are one: a spreadsheet would take the second for a formula.
+    values = [Key(harmful.measure, group=Group("style", value)) for value in ('"=1"', "=1", "1")]
+    (clash,) = name_clashes(values)
+    assert clash.startswith("'harmful_refusal_rate' of style \"=1\" would be two numbers")
 
 
 @pytest.mark.parametrize(

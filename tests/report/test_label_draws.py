@@ -164,6 +164,22 @@ def test_progress_outlives_the_page_and_each_annotator_has_their_own(browser):
     assert len(browser.texts("#list .row")) > 10
 
 
+def test_a_double_click_labels_one_answer_and_a_full_disk_loses_none(browser):
+    begin(browser, "zoe")
+    from selenium.webdriver import ActionChains
+
+    refusal = browser.find("#room-keys [data-key=r]")
+    ActionChains(browser.driver).double_click(refusal).perform()
+    assert heading(browser).startswith("Answer 2 of")
+    full = (
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }"
+    )
+    browser.js(full)
+    press(browser, "ucu")
+    assert heading(browser).startswith("Answer 1 of")
+    assert browser.texts("#room-keys [aria-pressed=true]") == ["Compliance c"]
+
+
 @pytest.mark.parametrize(("width", "scheme", "view"), [(1280, "light", "plan"), (390, "dark", "")])
 def test_axe_finds_nothing_and_a_thumb_reaches_all(browser, width, scheme, view):
     begin(browser, f"axe{width}", width, scheme)

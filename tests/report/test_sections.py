@@ -50,6 +50,7 @@ DRAW = Draw(asked=8, total=9, seed=1)
     ("text", "shown"),
     [
         ("plain_name-1.5", "plain_name-1.5"),
+        ("what __init__ and _x_ do, a_", r"what \_\_init\_\_ and \_x\_ do, a\_"),
         ("a|b", "a\\|b"),
         # A backslash of the text's own must not undo the escape of what follows it.
         ("a\\|b", "a\\\\\\|b"),

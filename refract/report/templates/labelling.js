@@ -13,11 +13,11 @@ const Labelling = (() => {
     try { stored = JSON.parse(localStorage.getItem(item(who))) || {}; } catch { /* a browser that keeps nothing */ }
     // Hashes had no letter before them in earlier releases.
     const named = Object.entries(stored).map(([pair, label]) => [pair.startsWith("h") ? pair : "h" + pair, label]);
-    return { ...unsaved[who], ...Object.fromEntries(named) };
+    return { ...Object.fromEntries(named), ...unsaved[who] };
   }
   function keep(who, pair, label) {
     labels = { ...read(who), [pair]: label };
-    try { localStorage.setItem(item(who), JSON.stringify(labels)); } catch { unsaved[who] = labels; }
+    try { localStorage.setItem(item(who), JSON.stringify(labels)); delete unsaved[who]; } catch { unsaved[who] = labels; }
   }
 
   const pairOf = (draw, rank) => draw.cells[rank][draw.columns.indexOf("pair_sha256")];
@@ -119,7 +119,8 @@ const Labelling = (() => {
     $("room-form").addEventListener("submit", (event) => { event.preventDefault(); plan(); next(); });
     $("room-keys").addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (button && button.id !== "room-stop") press(button.value);
+      // The second click of a double one would label an answer that nobody has read.
+      if (button && button.id !== "room-stop" && event.detail < 2) press(button.value);
     });
     room.addEventListener("keydown", (event) => {
       const button = $("room-keys").querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
