@@ -23,6 +23,7 @@ from refract.core.tool_calls import with_calls
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSAL_LABELS
 from refract.rates.counting import REFUSED_ENDINGS, SAME_TEXT, clusters_of, outcome
+from refract.suites.perturbations import render
 from refract.suites.rows import CONTENT, what_is_asked
 
 
@@ -65,14 +66,18 @@ def counted_rows(wanted: Mapping[str, Any], rows: Iterable[Row]) -> list[Row]:
     rate may see of them, wherever it is computed. A row that asks what an earlier one asks names it
     (``same_text_as``)."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
-    return list(without({*CONTENT} - counted, _naming_repeats(rows)))
+    return list(without({*CONTENT} - counted, _naming_repeats(rows, wanted.get("template"))))
 
 
-def _naming_repeats(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows with the id of the first one of their text, where that is another row."""
+def _naming_repeats(rows: Iterable[Row], template: str | None) -> Iterator[Row]:
+    """Rows with the id of the first one of their text, where that is another row. Features are the
+    text that they make of a suite's ``template``."""
     first: dict[str, str] = {}
     for row in rows:
-        digest = sha256_json(what_is_asked(row))
+        asks = row
+        if template and "features" in row:
+            asks = {"prompt": render(row, row["features"], template)}
+        digest = sha256_json(what_is_asked(asks))
         named = {key: cell for key, cell in row.items() if key != SAME_TEXT}
         if first.setdefault(digest, row["id"]) != row["id"]:
             named[SAME_TEXT] = first[digest]

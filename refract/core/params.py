@@ -379,8 +379,10 @@ def definition(
     if where:
         problem = f"{where} names {name!r}, which {catalogue} does not define"
     known = ", ".join(sorted(entries)) or "nothing"
-    packages = NAMED_JUDGES.remedy() if catalogue == "judges" else ""
-    raise ParamsError(f"{problem}{nearest(name, entries)}; it defines: {known}{packages}")
+    further = ""
+    if catalogue == "judges":
+        further = f"; define it there, such as {name}: {{kind: rules}}{NAMED_JUDGES.remedy()}"
+    raise ParamsError(f"{problem}{nearest(name, entries)}; it defines: {known}{further}")
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:

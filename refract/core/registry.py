@@ -62,6 +62,21 @@ def _by_group(folders: tuple[tuple[str, float], ...]) -> dict[str, EntryPoints]:
     return {group: points.select(group=group) for group in points.groups}
 
 
+def package_code(module: str) -> dict[str, Path]:
+    """The folder or file of the package that a module belongs to, by the package's name; {} where
+    there is none. Within a namespace, which holds no code of its own, that is a part of it."""
+    parts = module.split(".") if module else []
+    for number in range(1, len(parts) + 1):
+        name = ".".join(parts[:number])
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            break
+        if spec.origin is not None:
+            path = Path(spec.origin)
+            return {name: path.parent if path.name == "__init__.py" else path}
+    return {}
+
+
 class Registry(dict[str, str]):
     """The names that come with this package, and the group of entry points for those of others.
 
@@ -85,12 +100,7 @@ class Registry(dict[str, str]):
         """The folder or file of the package that a name comes from, by the package's name; {}
         for a name of this package, and where no package is found."""
         place = name if re.fullmatch(PLACE, name) else self.installed().get(name, "")
-        top = place.partition(":")[0].partition(".")[0]
-        spec = importlib.util.find_spec(top) if top and name not in self else None
-        if spec is None or spec.origin is None:
-            return {}
-        path = Path(spec.origin)
-        return {top: path.parent if path.name == "__init__.py" else path}
+        return {} if name in self else package_code(place.partition(":")[0])
 
     def package_of(self, name: str) -> str | None:
         """The package of this repository that brings a name, whether installed or not."""

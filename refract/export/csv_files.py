@@ -23,4 +23,10 @@ def write_csv(export: Export) -> Iterator[str]:
         text: str = inert.to_csv(index=False, lineterminator="\n")
         path = export.out / f"{name}.csv"
         write_bytes(path, [text.encode("utf-8", "backslashreplace")])
-        yield f"{path}: {len(frame)} rows"
+        otherwise = int((inert.ne(frame) & frame.notna()).any(axis=1).sum())
+        note = (
+            f", {otherwise} with characters that CSV shows otherwise (<U+00A0>)"
+            if otherwise
+            else ""
+        )
+        yield f"{path}: {len(frame)} rows{note}"

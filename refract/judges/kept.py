@@ -19,6 +19,7 @@ from typing import Any, cast
 from refract.core.environment import code_sha256
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, sha256_file, sha256_json
+from refract.core.registry import package_code
 from refract.core.types import ResponseRow, Row, Verdict
 from refract.judges.cases import Case, Judge
 from refract.judges.processes import judged_by_processes
@@ -102,12 +103,11 @@ def _code_of(kind: type[Judge]) -> list[list[str]]:
     package, since a word list may decide, and the modules of its base classes."""
     modules = [Path(inspect.getfile(each)) for each in kind.__mro__ if _from_elsewhere(each)]
     files = {file.name: file for file in modules}
-    top = kind.__module__.partition(".")[0]
-    own = Path(getattr(sys.modules[top], "__file__", None) or "")
-    if _from_elsewhere(kind) and own.name == "__init__.py":
-        for file in own.parent.rglob("*"):
+    own = package_code(kind.__module__) if _from_elsewhere(kind) else {}
+    for folder in own.values():
+        for file in folder.rglob("*"):
             if file.is_file() and file.suffix != ".pyc":
-                files[file.relative_to(own.parent).as_posix()] = file
+                files[file.relative_to(folder).as_posix()] = file
     return [[name, sha256_file(file)] for name, file in sorted(files.items())]
 
 

@@ -229,7 +229,7 @@ class Recorded(Model):
         by_prompt: Answers = {}
         keys = {}
         for row in rows:
-            asked = row.get(prompts or "")
+            asked = self._asked_in(row, prompts)
             prompt = _last_text(asked)
             answer = recorded_answer(row, row.get(responses))
             recorded = RecordedAnswer(prompt, answer, row.get("category"))
@@ -315,7 +315,12 @@ class Recorded(Model):
     def _prompts(self, rows: Sequence[Row]) -> list[Any]:
         """The prompt of each row, None where it has none."""
         column = self._column("prompt", sorted({column for row in rows for column in row}))
-        return [row.get(column or "") for row in rows]
+        return [self._asked_in(row, column) for row in rows]
+
+    def _asked_in(self, row: Row, column: str | None) -> Any:
+        """The prompt of a row; of a log, whose ``prompt`` is the last text, all messages."""
+        whole = row.get("messages") if self._log.tool and column == "prompt" else None
+        return whole or row.get(column or "")
 
     def _column(self, role: str, present: Sequence[str]) -> str | None:
         """The column of a role: the one that settings name, or the first usual one."""

@@ -25,7 +25,7 @@ from refract.core.params import (
     load_params,
     named_judges,
 )
-from refract.core.registry import find
+from refract.core.registry import find, missing_package
 from refract.core.settings import read_settings
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, SHIPPED, defined_judge, open_judge, read_judge
@@ -291,6 +291,8 @@ def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, A
         raise UsageError("--judge llm: name the model that judges with --judge-model")
     if JUDGES.knows(name):
         return {"kind": name}
+    if package := JUDGES.package_of(name):
+        raise missing_package(f"the judge {name}", package)
     named = named_judges()
     if name in named:
         return named[name]

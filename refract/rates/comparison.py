@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
+from math import fsum
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -352,7 +353,7 @@ def _at_best(pairs: Iterable[Pair]) -> Changes:
 
 
 def _mean(values: Sequence[float] | None) -> float | None:
-    return sum(values) / len(values) if values else None
+    return fsum(values) / len(values) if values else None
 
 
 def _difference(group: PairedOutcomes, confidence: float) -> Difference:
@@ -524,7 +525,7 @@ class _Judge(NamedTuple):
         judge found."""
         rows = changes.rows
         pairs = zip(rows.values, rows.before or (), strict=True)
-        value = sum(after - before for after, before in pairs) / len(rows.values)
+        value = fsum(after - before for after, before in pairs) / len(rows.values)
         sign = 1
         if self.opposite:
             sign = -1
@@ -559,7 +560,7 @@ def _p_drop(rows: ClusteredValues) -> float:
 def _rises(rows: ClusteredValues, sign: int) -> float:
     """The sum of the changes of this sign."""
     changes = zip(rows.values, rows.before or (), strict=True)
-    return sum(max(0.0, sign * (after - before)) for after, before in changes)
+    return fsum(max(0.0, sign * (after - before)) for after, before in changes)
 
 
 def decide_drops(

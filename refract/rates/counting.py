@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from itertools import compress, count
+from math import fsum
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
@@ -216,7 +217,17 @@ def _clusters_by(sources: Sequence[Row], field: str | None) -> dict[str, str]:
         named = {row["id"]: row[field] for row in sources if filled(row.get(field)) is not None}
         if not named:
             raise ParamsError(f"cluster: no row of the suite has the field {field!r}")
-        return {row["id"]: str(named.get(row["id"], row["id"])) for row in sources}
+        values = {str(value) for value in named.values()}
+        taken = values.union(row["id"] for row in sources)
+        clusters = {}
+        for row in sources:
+            cluster = str(named.get(row["id"], row["id"]))
+            if row["id"] not in named and cluster in values:  # a row without a value stands alone
+                while cluster in taken:
+                    cluster += "'"
+                taken.add(cluster)
+            clusters[row["id"]] = cluster
+        return clusters
     pair_of: dict[str, str | None] = {}
     for row in sources:
         pair = filled(row.get("pair_id"))
@@ -289,7 +300,7 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
     means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
-        total = sum(known)
+        total = fsum(known)
         means.known.append(total / len(known) if known else None)
         means.lowest.append(total / len(samples))
         means.highest.append((total + len(samples) - len(known)) / len(samples))

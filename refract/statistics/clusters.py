@@ -114,7 +114,7 @@ def clustered_mean(
         if not 0 <= value <= 1:
             raise ValueError(f"values must lie between 0 and 1 (got {value})")
     totals = _totals(values, clusters)
-    p = sum(values) / n
+    p = fsum(values) / n
     z = normal_quantile(confidence)
     yes_or_no = {*values} <= {0, 1}
     estimate = _estimate(p, totals, independent=p * (1 - p) / n)
@@ -183,10 +183,10 @@ def clustered_difference(
         return None
     changes = _changes(first, second)
     both = sum(map(min, first, second))
-    up = sum(change for change in changes if change > 0)
-    down = sum(-change for change in changes if change < 0)
+    up = fsum(change for change in changes if change > 0)
+    down = fsum(-change for change in changes if change < 0)
     totals = _totals(changes, clusters)
-    value = sum(changes) / n
+    value = fsum(changes) / n
     estimate = _estimate(value, totals, independent=(up + down - n * value**2) / n**2)
     yes_or_no = {*first, *second} <= {0, 1}
     unclustered = estimate.clusters == n and yes_or_no
@@ -287,7 +287,7 @@ def clustered_contrast(
     residuals, spread = _residuals(sample)
     others, spread_of_others = _residuals(other)
     shared = [residual * others[name] for name, residual in residuals.items() if name in others]
-    correlation = sum(shared) / sqrt(spread * spread_of_others)
+    correlation = fsum(shared) / sqrt(spread * spread_of_others)
 
     def distance(a: float, b: float) -> float:
         return sqrt(max(0.0, a * a + b * b - 2 * correlation * a * b))
@@ -312,12 +312,12 @@ def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
     values = sample.values
     if sample.before is not None:
         values = _changes(values, sample.before)
-    mean = sum(values) / len(values)
+    mean = fsum(values) / len(values)
     residuals: dict[Hashable, float] = {}
     for value, cluster in zip(values, sample.clusters, strict=True):
         residuals[cluster] = residuals.get(cluster, 0.0) + value - mean
     imaginary = (1 + len(values) / len(residuals)) / 2
-    squares = sum(residual * residual for residual in residuals.values())
+    squares = fsum(residual * residual for residual in residuals.values())
     return residuals, squares + imaginary**2 / 4
 
 

@@ -139,8 +139,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
         from statsmodels.stats.proportion import proportion_confint
 
         ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
-        low, high = [max(-1.0, beyond_chance(float(end), chance)) for end in ends]
-        return estimate._replace(low=low, high=high)
+        low, high = [beyond_chance(max(float(end), least / n), chance) for end in ends]
+        return estimate._replace(low=min(kappa, low), high=high)
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
         added = counts + 4 / len(table) ** 2

@@ -223,7 +223,7 @@ def what_is_asked(row: Row) -> str:
     prompt = row.get("prompt")
     if isinstance(prompt, str):
         prompt = [{"role": "user", "content": prompt}]
-    return canonical_json([prompt or row.get("messages"), row.get("features")])
+    return canonical_json([row.get("messages") or prompt, row.get("features")])
 
 
 def attacked(row: Row, rows: Mapping[str, Row]) -> Row | None:

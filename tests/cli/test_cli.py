@@ -436,6 +436,14 @@ def test_answers_to_one_text_are_one_request_whatever_cluster_or_form_it_has(cli
     assert counted(cli, *[{**row, "prompt": f"How {row['id']}?"} for row in rows]) == "4"
 
 
+def test_conversations_that_end_alike_are_as_many_requests(cli):
+    last = {"role": "user", "content": "Go on."}
+    rows = [{"id": f"{n}", "prompt": last["content"]} for n in range(4)]
+    for number, row in enumerate(rows):
+        row["messages"] = [{"role": "user", "content": f"Topic {number // 2}"}, last]
+    assert counted(cli, *rows) == "4, 2 requests"
+
+
 def test_a_row_is_of_the_prompt_that_it_shows_where_rows_of_two_sources_share_an_id(cli):
     rows = [{"source": name, "id": "0", "prompt": f"How of {name}?"} for name in "AB"]
     assert counted(cli, *rows) == "2"

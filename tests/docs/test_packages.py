@@ -81,7 +81,11 @@ def test_a_judge_that_nothing_here_defines_may_come_with_an_absent_package(monke
     remedy = (
         r"; more come with the package refract-published: pip install 'refract-eval\[published\]'$"
     )
-    with pytest.raises(ParamsError, match=rf"names 'wildguard', .*{remedy}"):
+    with pytest.raises(
+        ParamsError, match=rf"names 'wildguard', .*such as wildguard: {{kind: rules}}{remedy}"
+    ):
         definition(params, "judges", "wildguard", "suites.s")
     with pytest.raises(UsageError, match=rf"no judge 'wildguard'.*{remedy}"):
         find_judge("wildguard", default_project())
+    with pytest.raises(MissingPackage, match="judge calls comes with the package refract-dialogue"):
+        find_judge("calls", default_project())

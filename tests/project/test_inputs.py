@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from ruamel.yaml import YAML
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_rows
 from refract.core.params import INPUTS
+from refract.core.registry import package_code
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes
 from stages.check_inputs import main
@@ -306,3 +308,17 @@ def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(c
 def test_the_code_of_a_package_is_hashed_where_a_definition_needs_it(project, definition, packages):
     (project / "log.json").write_text('{"status": "success", "eval": {}}')
     assert Hashes({}).of_code({"a": {"b": definition}}).keys() == packages
+
+
+def test_the_code_of_a_namespaces_part_is_the_part(tmp_path, monkeypatch):
+    part = tmp_path / "their_group/parts"
+    part.mkdir(parents=True)
+    for name in ("__init__", "deep"):
+        (part / f"{name}.py").touch()
+    (tmp_path / "their_group/alone.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    assert package_code("their_group.parts.deep") == {"their_group.parts": part}
+    alone = tmp_path / "their_group/alone.py"
+    assert package_code("their_group.alone") == {"their_group.alone": alone}
+    assert package_code("their_group.absent") == package_code("their_group") == {}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from refract.agreement.judged_answers import counted_rows
 from refract.core.errors import ParamsError
 from refract.core.jsonl import RowError
 from refract.core.params import DecisionSettings
@@ -191,6 +192,10 @@ def test_clusters_are_rows_that_pair_ids_join_or_those_of_one_value_of_a_column(
     assert clusters_of(rows) == joined
     rows = [{"id": "1", "type": "x"}, {"id": "2", "type": "x"}, {"id": "3", "type": None}]
     assert clusters_of(rows, "type") == {"1": "x", "2": "x", "3": "3"}
+    # A row without a value stands alone, also where its id is a value.
+    ids = [{"id": "x", "type": ""}, {"id": "x'"}, *rows]
+    alone = {"x": "x''", "x'": "x'"}
+    assert clusters_of(ids, "type") == alone | {"1": "x", "2": "x", "3": "3"}
     blank = [{"id": x, "pair_id": y, "type": y} for x, y in (("1", ""), ("2", " "), ("3", ""))]
     assert clusters_of(blank) == clusters_of([*rows, *blank], "type") | {"1": "1", "2": "2"}
     again = [{"id": "1", "pair_id": "2"}, {"id": "2"}, {"id": "1", "pair_id": ""}]
@@ -210,6 +215,17 @@ def test_rows_of_the_same_text_are_one_cluster_with_all_that_theirs_hold():
     ]
     assert clusters_of(rows) == dict(zip("abcdef", "accaac", strict=True))
     assert clusters_of(rows, "topic") == dict(zip("abcdef", "xxxxwx", strict=True))
+
+
+def test_rows_are_of_one_text_by_what_the_template_makes_of_them():
+    texts = [{"a": "x", "b": "yx"}, {"a": "xy", "b": "x"}, {"a": "x", "b": "y"}]
+    rows = [{"id": id_, "features": each} for id_, each in zip("abc", texts, strict=True)]
+    rows.append({"id": "d", "prompt": "x, y"})
+    assert clusters_of(counted_rows({"template": "{a}{b}"}, rows)) == dict(
+        zip("abcd", "aacd", strict=True)
+    )
+    assert clusters_of(counted_rows({"template": "{a}, {b}"}, rows))["d"] == "c"
+    assert clusters_of(counted_rows({}, rows)) == dict(zip("abcd", "abcd", strict=True))
 
 
 def test_cut_off_answers_have_a_rate_without_them_and_their_number_beside_the_rate():

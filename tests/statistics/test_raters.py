@@ -98,6 +98,8 @@ def test_kappa_of_few_items_has_the_exact_interval_of_agreement_and_of_fewer_non
     chance = (7 * 7 + 13 * 13) / 20**2
     ends = [(end - chance) / (1 - chance) for end in (0.6830173, 0.9876515)]
     assert (result.low, result.high) == pytest.approx(ends, abs=1e-6)
+    # 35 and 7 of 42 in common: of these margins the least κ is above what the share leaves.
+    assert kappa_of_table([[30, 5], [4, 3]]).low == pytest.approx(-0.2162162)
     assert kappa_of_table([[6, 1], [1, 11]]).low is None
     assert kappa_of_table([[1, 0], [0, 8]]).low is None  # one is a tenth of nine, and no two
     assert more_labels(20) == ""

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.models.protocol import AdapterError, Answer
 from refract_published.logs.inspect import inspect_rows
 from refract_published.logs.lm_eval import lm_eval_rows
+from tests.builders import ask as request_of
+from tests.builders import in_order
 from tests.fault_server import DECLINED
 from tests.models.test_recorded import asked, model
 
@@ -232,6 +235,27 @@ def test_the_last_prompt_of_a_conversation_is_what_was_sent():
     ]
     (row,) = inspect_rows(log_of(sample(messages=turns, input=turns[:1])))
     assert (row["prompt"], row["input"]) == ("second", "first")
+    # An answer that its solver put in, or none: the sample's own last text was sent.
+    turns[2]["source"] = "input"
+    (row,) = inspect_rows(log_of(sample(messages=turns[:3], input=turns[:3])))
+    assert row["prompt"] == "second"
+    assert [message["content"] for message in row["messages"]][:2] == ["first", "Yes?"]
+
+
+def test_an_answer_of_a_log_is_to_the_whole_conversation_that_it_was_sent(tmp_path):
+    user = {"role": "user", "content": "Go on."}
+    sent = [{"role": "user", "content": "Bread?"}, {"role": "assistant", "content": "Yes."}, user]
+    write_rows(
+        tmp_path / "l.jsonl", [samples_row(arguments={"gen_args_0": {"arg_0": json.dumps(sent)}})]
+    )
+    other = [{"role": "user", "content": "Locks?"}, *sent[1:]]
+    requests = []
+    for messages in (sent, other):
+        request = request_of("", prompt_id="mine")
+        requests.append(replace(request, attempts=(tuple(messages),)))
+    found, refused = in_order(model(tmp_path / "l.jsonl"), requests)
+    assert found == Answer("a")
+    assert "behind another system prompt or other turns" in refused.error["message"]
 
 
 def test_a_suite_of_a_log_has_what_was_sent_before_the_last_text_or_a_note(cli):
@@ -326,6 +350,11 @@ def test_several_answers_and_filters_of_lm_eval_make_a_row_for_each_answer(tmp_p
         ("0", 1, "sent", "a"),
         ("0", 2, "sent", "b"),
         ("1", 1, "asked", "a"),
+    ]
+    none = [samples_row(doc_id=number, resps=resps) for number, resps in enumerate(([], [[]]))]
+    assert [(row["id"], row["response"]) for row in lm_eval_rows(none)] == [
+        ("0", None),
+        ("1", None),
     ]
     path = tmp_path / "samples_t_2026-01-01T00-00-00.0.jsonl"
     write_rows(path, rows)

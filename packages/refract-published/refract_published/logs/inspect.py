@@ -230,7 +230,7 @@ def _sent_and_answered(
     the user says later keeps it going."""
     roles = [message.get("role") for message in messages]
     if "assistant" in roles:
-        while roles[-1] != "assistant":
+        while roles[-1] != "assistant" and messages[len(roles) - 1].get("source") != "input":
             roles.pop()
     places = [place for place, role in enumerate(roles) if role == "user"]
     inputs = [place for place in places if messages[place].get("source") == "input"]

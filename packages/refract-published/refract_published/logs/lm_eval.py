@@ -37,8 +37,8 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
         responses = row["resps"]
         if not isinstance(responses, list):
             raise RowError(f"doc_id {id_}: resps must be a list (got {responses!r:.40})")
-        texts = responses[0] if responses else []
-        for repeat, text in enumerate(texts if isinstance(texts, list) else [texts], 1):
+        texts = responses[0] if responses else None
+        for repeat, text in enumerate(texts or [None] if isinstance(texts, list) else [texts], 1):
             if not isinstance(text, str | None):
                 raise RowError(
                     f"doc_id {id_}: no generated text (got {text!r:.40}); tasks that compare "
