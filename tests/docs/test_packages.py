@@ -88,4 +88,4 @@ def test_a_judge_that_nothing_here_defines_may_come_with_an_absent_package(monke
     with pytest.raises(UsageError, match=rf"no judge 'wildguard'.*{remedy}"):
         find_judge("wildguard", default_project())
     with pytest.raises(MissingPackage, match="judge calls comes with the package refract-dialogue"):
-        find_judge("calls", default_project())
+        find_judge("calls", default_project()._replace(params={}))
