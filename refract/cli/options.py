@@ -50,8 +50,9 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         if path is None:
             continue
         target = path.resolve()
-        if path.name == "-":
-            raise UsageError(f"{name} -: only a file can be written; name one")
+        devices = {Path("/dev"), Path("/proc")} & {*path.absolute().parents}
+        if path.name == "-" or devices:
+            raise UsageError(f"{name} {path}: only a file can be written; name one")
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")
         if target.exists() and not target.is_file():

@@ -68,13 +68,22 @@ def package_code(module: str) -> dict[str, Path]:
     parts = module.split(".") if module else []
     for number in range(1, len(parts) + 1):
         name = ".".join(parts[:number])
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        except ValueError:  # a script, or a module that none was loaded from
+            spec = None
         if spec is None:
             break
         if spec.origin is not None:
             path = Path(spec.origin)
             return {name: path.parent if path.name == "__init__.py" else path}
     return {}
+
+
+def code_files(path: Path) -> list[Path]:
+    """The files of a package's folder, in order, without what Python compiled; of a file itself."""
+    files = [path] if path.is_file() else sorted(path.rglob("*"))
+    return [file for file in files if file.is_file() and ".pyc" not in file.suffixes]
 
 
 class Registry(dict[str, str]):

@@ -25,7 +25,7 @@ def write_csv(export: Export) -> Iterator[str]:
         write_bytes(path, [text.encode("utf-8", "backslashreplace")])
         otherwise = int((inert.ne(frame) & frame.notna()).any(axis=1).sum())
         note = (
-            f", {otherwise} with characters that CSV shows otherwise (<U+00A0>)"
+            f", {otherwise} written otherwise (what does not show as <U+00A0>, formulas in quotes)"
             if otherwise
             else ""
         )

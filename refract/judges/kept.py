@@ -19,7 +19,7 @@ from typing import Any, cast
 from refract.core.environment import code_sha256
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, sha256_file, sha256_json
-from refract.core.registry import package_code
+from refract.core.registry import code_files, package_code
 from refract.core.types import ResponseRow, Row, Verdict
 from refract.judges.cases import Case, Judge
 from refract.judges.processes import judged_by_processes
@@ -101,13 +101,11 @@ def verdict_keys(judge: Judge, cases: Sequence[Case]) -> list[str] | None:
 def _code_of(kind: type[Judge]) -> list[list[str]]:
     """The paths and hashes of the code of a judge that another package brings: all files of its
     package, since a word list may decide, and the modules of its base classes."""
-    modules = [Path(inspect.getfile(each)) for each in kind.__mro__ if _from_elsewhere(each)]
-    files = {file.name: file for file in modules}
-    own = package_code(kind.__module__) if _from_elsewhere(kind) else {}
-    for folder in own.values():
-        for file in folder.rglob("*"):
-            if file.is_file() and file.suffix != ".pyc":
-                files[file.relative_to(folder).as_posix()] = file
+    files = {}
+    for each in filter(_from_elsewhere, kind.__mro__):
+        files[f"{each.__module__}:"] = Path(inspect.getfile(each))
+    for folder in package_code(kind.__module__).values() if _from_elsewhere(kind) else ():
+        files |= {file.relative_to(folder).as_posix(): file for file in code_files(folder)}
     return [[name, sha256_file(file)] for name, file in sorted(files.items())]
 
 

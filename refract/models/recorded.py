@@ -275,6 +275,8 @@ class Recorded(Model):
     def _system(self) -> str | None:
         """The system prompt that all rows were asked with, if each has the same."""
         first = {_messages(prompt)[:1] for prompt in self._prompts(self._rows())}
+        if self._log.tool:  # which may state the last text of a row alone
+            first.discard(())
         ((role, text),) = first.pop() if len(first) == 1 and () not in first else (("", ""),)
         return text if role == "system" else None
 

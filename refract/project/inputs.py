@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from refract.core.errors import ParamsError, RefractError
@@ -18,7 +19,7 @@ from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_fil
 from refract.core.params import INPUTS, SECTIONS, read_yaml
 from refract.core.played import PLAYED
 from refract.core.progress import read_object
-from refract.core.registry import Registry
+from refract.core.registry import Registry, code_files
 from refract.core.showing import say
 from refract.core.types import filled
 from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
@@ -166,9 +167,7 @@ class Hashes:
         hashes = {}
         for registry, name in names:
             for package, path in registry.code_of(name).items():
-                files = [path] if path.is_file() else sorted(path.rglob("*"))
-                code = [file for file in files if file.is_file() and file.suffix != ".pyc"]
-                hashes[package] = self._of_files(path, code)
+                hashes[package] = self._of_files(path, code_files(path))
         return dict(sorted(hashes.items()))
 
     def _of_files(self, path: Path, files: Sequence[Path]) -> str:
@@ -283,8 +282,8 @@ def _has(params: Any, key: str) -> bool:
 
 def _absent(path: str) -> str:
     what = "a folder, and no file," if Path(path).is_dir() else "no file or folder"
-    tracked = Path(f"{path}.dvc")
-    remedy = f"run: dvc pull {tracked}" if tracked.is_file() else "correct it"
+    tracked = [each for each in (Path(path), *Path(path).parents) if Path(f"{each}.dvc").is_file()]
+    remedy = f"run: dvc pull {quote(str(tracked[0]))}" if tracked else "correct it"
     return f"{what} {path!r} (seen from {Path.cwd()}); {remedy}"
 
 

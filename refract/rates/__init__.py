@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from refract.core.errors import ParamsError, RowError
+from refract.core.errors import ParamsError, RefractError, RowError
 from refract.core.jsonl import sha256_json
 from refract.core.params import DecisionSettings
 from refract.core.showing import csv_cell
@@ -93,9 +93,10 @@ def aggregate_suite(
         try:
             rates += count(suite)
         except ValueError as error:
-            if count.__module__.startswith("refract."):
+            place = getattr(count, "__module__", "")
+            if isinstance(error, RefractError) or place.startswith("refract."):
                 raise
-            raise ParamsError(f"{count.__module__}:{count.__qualname__}: {error}") from error
+            raise ParamsError(f"the measure that {place} counts: {error}") from error
     rates = with_limits(suite, rates, errors)
     rates = with_decisions(suite, rates, strict=strict)
     for clash in name_clashes(rate.key for rate in rates):

@@ -220,7 +220,7 @@ def _clusters_by(sources: Sequence[Row], field: str | None) -> dict[str, str]:
         values = {str(value) for value in named.values()}
         taken = values.union(row["id"] for row in sources)
         clusters = {}
-        for row in sources:
+        for row in {row["id"]: row for row in sources}.values():
             cluster = str(named.get(row["id"], row["id"]))
             if row["id"] not in named and cluster in values:  # a row without a value stands alone
                 while cluster in taken:

@@ -182,7 +182,7 @@ def clustered_difference(
     if n == 0:
         return None
     changes = _changes(first, second)
-    both = sum(map(min, first, second))
+    both = fsum(map(min, first, second))
     up = fsum(change for change in changes if change > 0)
     down = fsum(-change for change in changes if change < 0)
     totals = _totals(changes, clusters)

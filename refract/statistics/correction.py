@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from math import inf
+from math import fsum, inf
 from typing import NamedTuple
 
 from refract.statistics.clusters import effective_count, t_quantile
@@ -172,7 +172,7 @@ def _random_fit(sample: Sample, names: Sequence[Hashable], names_others: Sequenc
         contributions.append((name, (corrected - mean) / n))
     for name, verdict in zip(names_others, verdicts_others, strict=True):
         contributions.append((name, weight * (verdict - other_rate) / others))
-    plain = sum(value**2 for _, value in contributions)
+    plain = fsum(value**2 for _, value in contributions)
     return Fit(
         rate=min(1.0, max(0.0, rate)),
         weight=weight,

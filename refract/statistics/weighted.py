@@ -11,7 +11,7 @@ from the top is a sample with known inclusion probabilities."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import sqrt
+from math import fsum, sqrt
 from operator import mul
 from typing import NamedTuple
 
@@ -71,17 +71,17 @@ def weighted_fit(
     n, rows = len(human), len(human) + len(others)
     counted = [1.0] * rows
     if counts is not None:
-        whole = sum(counts)
+        whole = fsum(counts)
         counted = [rows * count / whole for count in counts]
     weights = [count / chance for count, chance in zip(counted, inclusion, strict=False)]
-    total = sum(weights)
+    total = fsum(weights)
     labels = list(map(float, map(bool, human)))
     drawn = list(zip(weights, predicted, labels, strict=True))
-    mean_label = sum(map(mul, weights, labels)) / total
-    mean_here = sum(map(mul, weights, predicted)) / total
-    mean_all = (sum(map(mul, counted, predicted)) + sum(map(mul, counted[n:], others))) / rows
-    spread = sum(w * (f - mean_here) ** 2 for w, f, _ in drawn)
-    shared = sum(w * (f - mean_here) * (y - mean_label) for w, f, y in drawn)
+    mean_label = fsum(map(mul, weights, labels)) / total
+    mean_here = fsum(map(mul, weights, predicted)) / total
+    mean_all = (fsum(map(mul, counted, predicted)) + fsum(map(mul, counted[n:], others))) / rows
+    spread = fsum(w * (f - mean_here) ** 2 for w, f, _ in drawn)
+    shared = fsum(w * (f - mean_here) * (y - mean_label) for w, f, y in drawn)
     slope = min(1.0, max(0.0, shared / spread)) if spread > 0 else 0.0
     rate = mean_label + slope * (mean_all - mean_here)
     contributions: list[tuple[Hashable, float]] = []
@@ -93,7 +93,7 @@ def weighted_fit(
     alike = effective_count(counted[:n])
     lost = alike / (alike - 2) if alike > 2 else 1.0  # mean and slope were fitted
     imaginary = IMAGINARY / alike**2
-    plain = sum(value**2 for _, value in contributions)
+    plain = fsum(value**2 for _, value in contributions)
     return Fit(
         rate=min(1.0, max(0.0, rate)),
         weight=slope,

@@ -219,11 +219,17 @@ def field_problems(row: Row) -> list[str]:
 
 def what_is_asked(row: Row) -> str:
     """A row's prompt, as the message that it is sent as, its messages or its features, as one text:
-    rows of the same text are one request. In rows of answers a prompt may be messages."""
-    prompt = row.get("prompt")
-    if isinstance(prompt, str):
-        prompt = [{"role": "user", "content": prompt}]
-    return canonical_json([row.get("messages") or prompt, row.get("features")])
+    rows of the same text are one request. In rows of answers a prompt may be messages, and messages
+    may go on with the answer."""
+    asked = row.get("messages") or row.get("prompt")
+    if isinstance(asked, str):
+        asked = [{"role": "user", "content": asked}]
+    elif isinstance(asked, list):
+        roles = [message.get("role") if isinstance(message, Mapping) else None for message in asked]
+        while "user" in roles and roles[-1] != "user":
+            roles.pop()
+        asked = asked[: len(roles)]
+    return canonical_json([asked, row.get("features")])
 
 
 def attacked(row: Row, rows: Mapping[str, Row]) -> Row | None:

@@ -442,6 +442,9 @@ def test_conversations_that_end_alike_are_as_many_requests(cli):
     for number, row in enumerate(rows):
         row["messages"] = [{"role": "user", "content": f"Topic {number // 2}"}, last]
     assert counted(cli, *rows) == "4, 2 requests"
+    for number, row in enumerate(rows):  # with their answers behind them
+        row["messages"] = [*row["messages"], {"role": "assistant", "content": f"Answer {number}"}]
+    assert counted(cli, *rows) == "4, 2 requests"
 
 
 def test_a_row_is_of_the_prompt_that_it_shows_where_rows_of_two_sources_share_an_id(cli):

@@ -34,6 +34,7 @@ OVERWRITING = {
     "a folder": (*RUN, "--out", "."),
     "no file": (*RUN, "--out", "-"),
     "a pipe": (*RUN, "--out", "pipe"),
+    "standard output": (*RUN, "--out", "/dev/stdout"),
     "weights": (*RUN[:3], "--adapter", "hf", "--model-id", "./w", "--out", "w/config.json"),
     "what is judged": ("judge", "--in", "a.jsonl", "--out", "a.jsonl"),
     "labels": ("judge", "validate", "--labelled", "a.jsonl", "--out", "a.jsonl"),

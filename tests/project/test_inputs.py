@@ -234,7 +234,7 @@ def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, change
 def test_a_suite_that_dvc_tracks_and_was_not_pulled_is_named_with_the_command(project):
     (project / "t.jsonl.dvc").touch()
     write_params(suites={"s": {**SUITE, "file": "t.jsonl"}})
-    with pytest.raises(RefractError, match=r"'t\.jsonl' .*; run: dvc pull t\.jsonl\.dvc$"):
+    with pytest.raises(RefractError, match=r"'t\.jsonl' .*; run: dvc pull t\.jsonl$"):
         main()
 
 

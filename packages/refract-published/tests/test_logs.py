@@ -258,6 +258,18 @@ def test_an_answer_of_a_log_is_to_the_whole_conversation_that_it_was_sent(tmp_pa
     assert "behind another system prompt or other turns" in refused.error["message"]
 
 
+def test_a_system_prompt_of_a_logs_rows_is_the_models_though_one_row_is_known_by_its_last_text(
+    tmp_path,
+):
+    system, user = {"role": "system", "content": "s"}, {"role": "user", "content": "u"}
+    rows = []
+    for number, sent in enumerate([[system, user], [user, user]]):
+        chat = json.dumps([*sent[:-1], {**user, "content": f"u{number}"}])
+        rows.append(samples_row(doc_id=number, arguments={"gen_args_0": {"arg_0": chat}}))
+    write_rows(tmp_path / "l.jsonl", rows)
+    assert asked(model(tmp_path / "l.jsonl"), "u0", "u1") == [Answer("a"), Answer("a")]
+
+
 def test_a_suite_of_a_log_has_what_was_sent_before_the_last_text_or_a_note(cli):
     system, user = {"role": "system", "content": "s"}, {"role": "user", "content": "u"}
     for number, sent in enumerate([[system, user], [user, user]]):
