@@ -23,12 +23,12 @@ from refract.report.wording import CATEGORY_OF, number_of, short_estimate, short
 # Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
 # whether a bare "No" or advice answers it, at most.
 BY_ANSWER = ("refusal", "rules")
-# Who gave XSTest's answers (Röttger et al. 2024, NAACL), by source and model of the ledger. Two people
-# labelled each, and where they differ a further look decides.
+# Who gave answers to XSTest (Röttger et al. 2024, NAACL), and to its extension of 2025 by others, by
+# source and model of the ledger. People labelled each.
 XSTEST = {
     ("xstest", "gpt4"): "GPT-4",
     ("xstest", "llama2orig"): "Llama 2 with its safety prompt",
-    ("xstest_extension", "mistrI"): "Mistral 7B Instruct",
+    ("xstest_extension", "mistrI"): "Mistral 7B Instruct, on its extension",
 }
 
 
@@ -61,7 +61,7 @@ def prompt_readers(view: View) -> list[str]:
 
 
 def people_table(view: View) -> tuple[str, ShownTable]:
-    """A judge of these results, and what people and it found on XSTest's answers, which it did not
+    """A judge of these results, and what people and it found of answers to XSTest, which it did not
     learn from, with the interval that answers of other sources and models give."""
     header = ["answers of", "unsafe: people", "judge", "safe: people", "judge"]
     for judge, error in view.judge_errors.items():

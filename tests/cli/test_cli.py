@@ -20,7 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 from refract import judges
-from refract.cli import GROUPS, HIDDEN, OLD_NAMES, PLACES, app, printing
+from refract.cli import GROUPS, HIDDEN, OLD_NAMES, PLACES, app, main, printing
 from refract.cli.run import print_rates
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
@@ -260,7 +260,7 @@ WRONG = r"""
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 2 | judge --in own.jsonl --out v.jsonl --judge rules --judge-model a:b | 'rules' asks no model
 1 | judge --in answers.csv --out v.jsonl --judge strings | the row holds nothing that strings judges by
-1 | judge --in answers.csv --out /proc/x/v | /proc/x cannot be used (No such … ): free it, or name an
+2 | judge --in answers.csv --out /proc/x/v | --out /proc/x/v: only a file can be written; name one
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
 1 | judge --in damaged.xlsx --out v.jsonl | damaged.xlsx: cannot be read … export it anew, perhaps as CSV
 2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
@@ -434,6 +434,25 @@ def test_answers_to_one_text_are_one_request_whatever_cluster_or_form_it_has(cli
     rows = [{"id": str(n), "prompt": asked[n % 2], "cluster": f"c{n}"} for n in range(4)]
     assert counted(cli, *rows) == "4, 1 request"
     assert counted(cli, *[{**row, "prompt": f"How {row['id']}?"} for row in rows]) == "4"
+
+
+def test_a_file_that_cannot_be_used_is_named_with_a_remedy(monkeypatch, capsys):
+    def full() -> None:
+        raise OSError(28, "No space left on device", "v.jsonl")
+
+    monkeypatch.setattr("refract.cli.app", full)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    said = "refract: v.jsonl cannot be used (No space left on device): free it, or name another\n"
+    assert capsys.readouterr().err == said
+
+
+def test_characters_that_an_encoding_lacks_are_printed_as_escapes():
+    words = [sys.executable, "-c", "from refract.cli import main; main()", "compare", "“x”", "HEAD"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "\\u201cx\\u201d" in done.stderr
 
 
 def test_conversations_that_end_alike_are_as_many_requests(cli):
