@@ -381,7 +381,7 @@ def _difference(group: PairedOutcomes, confidence: float) -> Difference:
         share_b = None if share_b is None or others_b is None else share_b - others_b
     if share_a is not None and not group.repeats:
         p = clustered_contrast_test(judged, others) if contrast else _mcnemar(judged)
-    bounds, outer = bounds_of(lower, upper)
+    bounds, outer = bounds_of((estimate, lower, upper))
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
     interval, judge_interval = interval_of(estimate), None
     if group.error and estimate and interval:

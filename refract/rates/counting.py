@@ -315,14 +315,18 @@ def interval_of(estimate: Estimate | Kappa) -> Interval | None:
     return Interval(estimate.low, estimate.high)
 
 
-def bounds_of(lower: Estimate, upper: Estimate) -> tuple[Interval | None, Interval | None]:
-    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of the unjudged."""
+def bounds_of(estimates: Estimates) -> tuple[Interval | None, Interval | None]:
+    """``bounds`` and ``outer`` of a rate from its estimate and those at the two extremes of the
+    unjudged. Each has a design effect of its own; what is not known narrows no interval."""
+    estimate, lower, upper = estimates
     if lower is None or upper is None:
         return None, None
     bounds = Interval(lower.value, upper.value)
     if lower.low is None or upper.high is None:
         return bounds, None
-    return bounds, Interval(lower.low, upper.high)
+    interval = interval_of(estimate) or bounds
+    low, high = min(lower.low, interval.low), max(upper.high, interval.high)
+    return bounds, Interval(low, high)
 
 
 def mean_rate(
@@ -362,14 +366,14 @@ def mean_rate(
 
 def rate_of(key: Key, counts: Counts, estimates: Estimates) -> Rate:
     """A rate from its estimate and from those at the two extremes of the unjudged."""
-    estimate, lower, upper = estimates
+    estimate, *_ = estimates
     statistics = Statistics()
     if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
         statistics = Statistics(
             design_effect=estimate.design_effect,
             effective_clusters=estimate.effective_clusters,
         )
-    bounds, outer = bounds_of(lower, upper)
+    bounds, outer = bounds_of(estimates)
     return Rate(
         key,
         counts,
@@ -528,7 +532,7 @@ def above_floor(
     lower = ClusteredValues(means.lowest, means.clusters, noise).mean(confidence)
     upper = ClusteredValues(means.highest, means.clusters, noise).mean(confidence)
     assert estimate is not None  # of the tested prompts
-    _, outer = bounds_of(lower, upper)
+    _, outer = bounds_of((estimate, lower, upper))
     return AboveFloor(estimate.value, interval_of(estimate), outer)
 
 

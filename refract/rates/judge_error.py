@@ -573,7 +573,8 @@ def with_judge_error(
     whole = allowing(Interval(rate.value, rate.value), rate.interval)
     outer = None
     if rate.bounds and rate.outer:
-        outer = allowing(rate.bounds, rate.outer)
+        low, high = allowing(rate.bounds, rate.outer)
+        outer = Interval(min(low, whole.low), max(high, whole.high))
     return replace(rate, with_judge=WithJudge(whole, outer))
 
 

@@ -72,9 +72,7 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
         error = None
     # As many prompts as say the same where they come in clusters, or were answered several times.
     alone = part.n / max(1.0, rate.statistics.design_effect or 1.0)
-    if rate.statistics.design_effect is None:
-        alone = min(alone, effective_n(part.share, *part.interval, confidence))
-    alone = max(1, round(alone))
+    alone = max(1, round(min(alone, effective_n(part.share, *part.interval, confidence))))
     unjudged = rate.counts.unjudged
     others = unjudged * alone / part.n
     met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence, others)
@@ -246,7 +244,8 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
             by_judge.append(f"{name} at {way} {share:.3f}")
     clusters = rate.counts.clusters or rate.counts.n
     # With a design effect they are prompts in clusters; without one, answers to fewer prompts.
-    prompts = rate.counts.n if rate.statistics.design_effect else min(clusters, rate.counts.n)
+    n = round(rate.counts.n / rate.key.draw.samples)
+    prompts = n if rate.statistics.design_effect else min(clusters, rate.counts.n)
     unjudged = rate.counts.unjudged
     on = f"on {prompts} prompts" + (f" beside {unjudged} not judged" if unjudged else "")
     text = f"{on} a rate by the judge would be {' and '.join(by_judge)}"

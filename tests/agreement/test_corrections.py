@@ -313,6 +313,10 @@ def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
     corrected = with_labels([whole, *others], {"harmful_refusal_rate": left})
     assert corrected[0] == replace(whole, with_judge=WithJudge(left, outer), judge_unknown=False)
     assert corrected[1:] == others
+    # Means over prompts of which some samples were not judged: .4 to .9 about .5, not 40 to 50 of 50.
+    means = replace(whole, bounds=Interval(0.4, 0.9))
+    (corrected,) = with_labels([means], {"harmful_refusal_rate": left})
+    assert corrected.with_judge.outer == pytest.approx((0.4 * 0.8, 1 - 0.3 * 0.2))
 
 
 @pytest.mark.parametrize(

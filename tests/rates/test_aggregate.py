@@ -162,6 +162,16 @@ def test_a_rate_leaves_out_what_was_not_judged_counts_it_by_kind_and_is_bounded(
     assert (refused([]).value, refused([]).interval, refused([]).bounds) == (None, None, None)
 
 
+def test_what_was_not_judged_narrows_no_interval():
+    """Of these, all in four clusters, the four errors would make the clusters less alike."""
+    clusters = dict(enumerate([2, 3, 1, 3, 0, 0, 2, 2, 3, 3, 3, 0, 3, 2, 2, 2]))
+    labels = ["error" if place in (2, 11, 12, 14) else "compliance" for place in clusters]
+    rate = refused(labels, clusters)
+    all_refused = clustered_mean([float(label == "error") for label in labels], clusters.values())
+    assert all_refused.high < rate.interval.high == rate.outer.high
+    assert rate.bounds == (0.0, 0.25)
+
+
 def test_a_mean_and_its_bounds_lie_in_the_range_of_its_measure():
     measure = Measure("turns", "none", low=1.0, high=3.0)
     answers = list(counted(["compliance"] * 3 + ["error"]).values())

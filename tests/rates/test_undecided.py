@@ -13,7 +13,14 @@ from refract.cli.gate import _needed
 from refract.rates import undecided
 from refract.rates.judge_error import GAINSAID, with_judge_error
 from refract.rates.one_share import VerdictLabels
-from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold, WithJudge
+from refract.rates.rate import (
+    HumanLabels,
+    Interval,
+    SharePart,
+    Statistics,
+    Threshold,
+    WithJudge,
+)
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
     LabelPlan,
@@ -30,6 +37,7 @@ from refract.report.first_table import first_table
 from refract.report.judge_notes import plan_note, powered_table
 from refract.report.wording import short_text
 from refract.statistics.proportions import wilson
+from refract.suites.draws import Draw
 from tests.agreement.answers import harmful_answers
 from tests.builders import ERRS_APART, rate, suite_facts
 from tests.report.views import facts, view_of
@@ -142,6 +150,20 @@ def test_answers_to_one_prompt_that_are_alike_do_not_decide_as_more_prompts():
     few, many = (would_decide(each, ERRS_APART, 0.95) for each in (once, thrice))
     assert (many.met, many.missed) == (few.met, few.missed)
     assert "on 40 prompts a rate" in needed_text(thrice, many, 120)
+
+
+def test_clusters_that_say_little_need_a_rate_that_their_own_one_does_not_contradict():
+    """.85 of 40 prompts in 4 clusters is [.40, .97]: the design effect is not all that widens it."""
+    threshold = Threshold("min", 0.5)
+    plain = rate("harmful_refusal_rate", 34, 40, interval=Interval(0.4, 0.97))
+    plain = replace(plain, bounds=Interval(0.85, 0.85), outer=plain.interval)
+    plain = replace(plain, statistics=Statistics(design_effect=1.2)).keyed(model="m", suite="s")
+    found = would_decide(decided(plain, threshold), None, 0.95)
+    assert found.met > plain.value
+    twice = replace(plain, counts=replace(plain.counts, n=80, clusters=4)).keyed(
+        draw=Draw(samples=2)
+    )
+    assert needed_text(decided(twice, threshold), found, 80).startswith("on 40 prompts a rate")
 
 
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
