@@ -373,15 +373,10 @@ def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> lis
         if interval is not None:
             if rate.measure in (UNDER_REFUSAL, COMPLIANCE):
                 interval = mirrored(interval)
-            outer = beside_unjudged(interval, rate.counts.n, rate.counts.unjudged)
-            value, bounds = rate.value, rate.bounds
-            if is_contrast and bounds and value is not None:
-                below, above = value - bounds.low, bounds.high - value
+            outer = beside_unjudged(interval, rate)
+            if is_contrast and rate.bounds and rate.value is not None:
+                below, above = rate.value - rate.bounds.low, rate.bounds.high - rate.value
                 outer = Interval(max(-1.0, interval.low - below), min(1.0, interval.high + above))
-            elif bounds and value is not None and 0 < value < 1:
-                # As far as the worst case moves the rate, of prompts with several samples, too.
-                high = 1 - (1 - interval.high) * (1 - bounds.high) / (1 - value)
-                outer = Interval(interval.low * bounds.low / value, high)
             rate = replace(rate, with_judge=WithJudge(interval, outer), judge_unknown=False)
         labelled.append(rate)
     corrected = []

@@ -50,8 +50,9 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         if path is None:
             continue
         target = path.resolve()
-        devices = {Path("/dev"), Path("/proc")} & {*path.absolute().parents}
-        if path.name == "-" or devices:
+        folders = {path.parent.resolve(), *path.parent.resolve().parents}
+        is_device = folders & {Path("/dev"), Path("/proc")} and Path("/dev/shm") not in folders
+        if path.name == "-" or is_device:
             raise UsageError(f"{name} {path}: only a file can be written; name one")
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")

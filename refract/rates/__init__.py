@@ -96,7 +96,8 @@ def aggregate_suite(
             place = getattr(count, "__module__", "")
             if isinstance(error, RefractError) or place.startswith("refract."):
                 raise
-            raise ParamsError(f"the measure that {place} counts: {error}") from error
+            name = getattr(count, "__qualname__", repr(count))
+            raise ParamsError(f"the measure that {place}:{name} counts: {error}") from error
     rates = with_limits(suite, rates, errors)
     rates = with_decisions(suite, rates, strict=strict)
     for clash in name_clashes(rate.key for rate in rates):

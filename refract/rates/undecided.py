@@ -77,7 +77,7 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
     others = unjudged * alone / part.n
     met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence, others)
     plan = label_plan(error, part, confidence) if error else None
-    labels = deciding_labels(threshold, part, error, confidence, unjudged) if error else None
+    labels = deciding_labels(threshold, part, error, confidence, rate) if error else None
     return WouldDecide(threshold.kind == "min", met, missed, plan, labels)
 
 
@@ -197,22 +197,34 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
     return (low if rising else n - low) / n
 
 
-def beside_unjudged(interval: Interval, n: int, unjudged: int) -> Interval:
-    """An interval for ``n`` answers, once others are in it that could count or not."""
-    whole = n + unjudged
-    return Interval(interval.low * n / whole, (interval.high * n + unjudged) / whole)
+def beside_unjudged(interval: Interval, rate: Rate) -> Interval:
+    """An interval for the judged answers of a rate, once the others are in it, which could count or
+    not: as far as they move an answer's share of all or, of prompts with several samples, the rate."""
+    n, unjudged = rate.counts.n, rate.counts.unjudged
+    low = interval.low * n / (n + unjudged)
+    high = (interval.high * n + unjudged) / (n + unjudged)
+    if rate.bounds and rate.value and rate.value < 1:
+        low = min(low, interval.low * rate.bounds.low / rate.value)
+        left = (1 - rate.bounds.high) / (1 - rate.value)
+        high = max(high, 1 - (1 - interval.high) * left)
+    return Interval(low, high)
 
 
 def deciding_labels(
-    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float, unjudged: int = 0
+    threshold: Threshold,
+    part: SharePart,
+    error: JudgeError,
+    confidence: float,
+    rate: Rate | None = None,
 ) -> int | None:
-    """How many labels would most likely decide, whatever the ``unjudged`` answers are; None where no
-    number up to all judged ones would."""
+    """How many labels would most likely decide, whatever the unjudged answers of a ``rate`` are; None
+    where no number up to all judged ones would."""
     counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count < part.n] + [part.n]
 
     def decides(count: int) -> bool:
         ends = foreseen(error, part, count, 0.5, confidence)
-        return threshold.decide(beside_unjudged(ends, part.n, unjudged)) != "inconclusive"
+        outer = beside_unjudged(ends, rate) if rate else ends
+        return threshold.decide(outer) != "inconclusive"
 
     place = bisect_left(counts, True, key=decides)
     return counts[place] if place < len(counts) else None
@@ -244,9 +256,9 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
             by_judge.append(f"{name} at {way} {share:.3f}")
     clusters = rate.counts.clusters or rate.counts.n
     # With a design effect they are prompts in clusters; without one, answers to fewer prompts.
-    n = round(rate.counts.n / rate.key.draw.samples)
-    prompts = n if rate.statistics.design_effect else min(clusters, rate.counts.n)
-    unjudged = rate.counts.unjudged
+    unjudged, samples = rate.counts.unjudged, rate.key.draw.samples
+    n = rate.counts.n if samples == 1 else round((rate.counts.n + unjudged) / samples)
+    prompts = min(clusters, n) if rate.statistics.design_effect is None else n
     on = f"on {prompts} prompts" + (f" beside {unjudged} not judged" if unjudged else "")
     text = f"{on} a rate by the judge would be {' and '.join(by_judge)}"
     if not by_judge:

@@ -226,7 +226,7 @@ def what_is_asked(row: Row) -> str:
         asked = [{"role": "user", "content": asked}]
     elif isinstance(asked, list):
         roles = [message.get("role") if isinstance(message, Mapping) else None for message in asked]
-        while "user" in roles and roles[-1] != "user":
+        while "user" in roles and roles[-1] == "assistant":
             roles.pop()
         asked = asked[: len(roles)]
     return canonical_json([asked, row.get("features")])

@@ -317,6 +317,9 @@ def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
     means = replace(whole, bounds=Interval(0.4, 0.9))
     (corrected,) = with_labels([means], {"harmful_refusal_rate": left})
     assert corrected.with_judge.outer == pytest.approx((0.4 * 0.8, 1 - 0.3 * 0.2))
+    near = replace(whole, bounds=Interval(0.49, 0.51))  # no narrower than by answers
+    (corrected,) = with_labels([near], {"harmful_refusal_rate": left})
+    assert corrected.with_judge.outer == pytest.approx(outer)
 
 
 @pytest.mark.parametrize(

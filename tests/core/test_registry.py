@@ -257,7 +257,7 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
         ("theirs:words", "theirs:lost", lambda: evaluated(rows()),
          "count 'theirs:lost' cannot be imported"),
         ("split())))", "split()) + 20))", lambda: evaluated(rows()),
-         r"the measure that theirs counts: values must lie between 0 and 1 \(got 1\.1\)"),
+         r"the measure that theirs:words counts: values must lie between 0 and 1 \(got 1\.1\)"),
         ("high=20.0", "high=None", lambda: check_definitions(SMALL_PARAMS),
          "measure 'prompt_words' needs both ends of its range, low and high"),
     ],

@@ -160,10 +160,10 @@ def test_clusters_that_say_little_need_a_rate_that_their_own_one_does_not_contra
     plain = replace(plain, statistics=Statistics(design_effect=1.2)).keyed(model="m", suite="s")
     found = would_decide(decided(plain, threshold), None, 0.95)
     assert found.met > plain.value
-    twice = replace(plain, counts=replace(plain.counts, n=80, clusters=4)).keyed(
-        draw=Draw(samples=2)
-    )
-    assert needed_text(decided(twice, threshold), found, 80).startswith("on 40 prompts a rate")
+    counts = replace(plain.counts, n=70, clusters=4, excluded={"error": 10})
+    twice = replace(plain, counts=counts).keyed(draw=Draw(samples=2))
+    said = needed_text(decided(twice, threshold), found, 80)
+    assert said.startswith("on 40 prompts beside 10 not judged a rate")
 
 
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
