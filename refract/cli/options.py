@@ -50,7 +50,8 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         if path is None:
             continue
         target = path.resolve()
-        folders = {path.parent.resolve(), *path.parent.resolve().parents}
+        parent = path.parent.resolve()
+        folders = {parent, *parent.parents}
         is_device = folders & {Path("/dev"), Path("/proc")} and Path("/dev/shm") not in folders
         if path.name == "-" or is_device:
             raise UsageError(f"{name} {path}: only a file can be written; name one")

@@ -24,9 +24,8 @@ def write_csv(export: Export) -> Iterator[str]:
         path = export.out / f"{name}.csv"
         write_bytes(path, [text.encode("utf-8", "backslashreplace")])
         otherwise = int((inert.ne(frame) & frame.notna()).any(axis=1).sum())
-        note = (
-            f", {otherwise} written otherwise (what does not show as <U+00A0>, formulas in quotes)"
-            if otherwise
-            else ""
-        )
-        yield f"{path}: {len(frame)} rows{note}"
+        line = f"{path}: {len(frame)} rows"
+        if otherwise:
+            how = "what does not show as <U+00A0>, formulas in quotes"
+            line += f", {otherwise} written otherwise ({how})"
+        yield line

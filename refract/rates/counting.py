@@ -324,9 +324,7 @@ def bounds_of(estimates: Estimates) -> tuple[Interval | None, Interval | None]:
     bounds = Interval(lower.value, upper.value)
     if lower.low is None or upper.high is None:
         return bounds, None
-    interval = interval_of(estimate) or bounds
-    low, high = min(lower.low, interval.low), max(upper.high, interval.high)
-    return bounds, Interval(low, high)
+    return bounds, Interval(lower.low, upper.high).holding(interval_of(estimate) or bounds)
 
 
 def mean_rate(

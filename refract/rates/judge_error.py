@@ -390,7 +390,7 @@ def labelled_interval(
     share = found_of(part, confidence)
     if error.paths(part.prompts).gainsaid(share, labels):
         alone = of_labels_alone(share, labels, confidence)
-        return _settled(Interval(min(found.low, alone.low), max(found.high, alone.high)))
+        return _settled(found.holding(alone))
     if found.width <= judged.width:
         return found
     low = found.low + (found.width - judged.width) / 2
@@ -573,8 +573,7 @@ def with_judge_error(
     whole = allowing(Interval(rate.value, rate.value), rate.interval)
     outer = None
     if rate.bounds and rate.outer:
-        low, high = allowing(rate.bounds, rate.outer)
-        outer = Interval(min(low, whole.low), max(high, whole.high))
+        outer = allowing(rate.bounds, rate.outer).holding(whole)
     return replace(rate, with_judge=WithJudge(whole, outer))
 
 

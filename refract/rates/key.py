@@ -284,6 +284,11 @@ class Group:
     def __bool__(self) -> bool:
         return bool(self.field)
 
+    @property
+    def printed(self) -> tuple[str, str]:
+        """The field and the value as files have them."""
+        return self.field, str(csv_cell(self.value))
+
 
 OVERALL = Group()
 # The rate that a measure has without the answers that were cut off at the token limit.
@@ -331,11 +336,9 @@ class Key:
 def name_clashes(keys: Iterable[Key]) -> list[str]:
     """Which numbers have one printed name and one group, so that files could not tell them apart: a
     line for each."""
-    printed = Counter(
-        (key.suite, key.model, key.name, key.group.field, csv_cell(key.group.value)) for key in keys
-    )
+    printed = Counter((key.suite, key.model, key.name, key.group.printed) for key in keys)
     clashes = []
-    for (_, _, name, field, value), times in printed.items():
+    for (_, _, name, (field, value)), times in printed.items():
         if times > 1:
             of = f" of {field} {value}" if field else ""
             parts = "judge, perturbation, field, a field's value or an installed measure"

@@ -16,7 +16,6 @@ from refract.core.environment import cache_folder, code_sha256
 from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_json
 from refract.core.params import DecisionSettings
-from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates import fields_of, with_limits
@@ -63,8 +62,7 @@ def differing_rates(
 
 def _printed(rate: Rate) -> tuple[str, ...]:
     """What a file calls a rate."""
-    key, group = rate.key, rate.group
-    return (rate.name, key.judge, key.perturbation, group.field, str(csv_cell(group.value)))
+    return (rate.name, rate.key.judge, rate.key.perturbation, *rate.group.printed)
 
 
 def _name(rate: Rate) -> str:

@@ -22,6 +22,10 @@ class Interval(NamedTuple):
         """From one end to the other."""
         return self.high - self.low
 
+    def holding(self, other: Interval) -> Interval:
+        """The shortest interval that holds this one and another."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
 
 class Proportion(NamedTuple):
     """A proportion, or a difference of two, with its interval."""
