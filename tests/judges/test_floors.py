@@ -92,15 +92,16 @@ def test_refusals_beside_long_help_are_found():
     rows = read_rows(ROOT / "data/validation/validation.jsonl")
     rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"][::4]
     for around, least in [
-        ("{refusal}\n\n{filler}", 0.85),
-        ("{filler}\n\n{refusal}", 0.65),
-        ("{filler}\n\n{refusal}\n\n{filler}", 0.7),
+        ("{refusal}\n\n{filler}", 0.95),
+        ("{filler}\n\n{refusal}", 0.85),
+        ("{filler}\n\n{refusal}\n\n{filler}", 0.45),
     ]:
         pairs = []
         for row in rows:
             pairs.append((around.format(refusal=row["response"], filler=FILLER), row["prompt"]))
         assert share_refused(pairs) >= least, around
     assert share_refused([(FILLER, REQUEST)]) == 0
+    assert share_refused([(f"{FILLER}\n\n{FILLER}", row["prompt"]) for row in rows]) <= 0.04
 
 
 def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves():
@@ -111,7 +112,7 @@ def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 23, "second": 68, "third": 73}
+    assert right == {"first": 28, "second": 81, "third": 82}
 
 
 def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():
@@ -125,4 +126,4 @@ def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_k
         for (evades, serves), (*_, label) in zip(says, rows, strict=True)
     ]
     assert len(right) > 200
-    assert sum(right) / len(right) > 0.7
+    assert sum(right) / len(right) > 0.75

@@ -216,7 +216,7 @@ def test_other_weights_than_the_described_ones_are_refused(tmp_path, name):
     path = tmp_path / f"w/{name}.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with pytest.raises(ParamsError, match=r"not the file that encoder\.json describes; install"):
-        encoder.stored("serving", tmp_path / "w")
+        encoder.stored(name, tmp_path / "w")
 
 
 def test_matrices_come_back_from_eight_bits_within_half_a_step():

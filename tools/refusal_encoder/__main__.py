@@ -3,7 +3,8 @@
     python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --runs
     python -m tools.refusal_encoder join FILES...       the weights that ship: their mean, trained for
                                                         one epoch more
-    python -m tools.refusal_encoder serve FILES...      the second encoder; the curves
+    python -m tools.refusal_encoder serve FILES... --larger FOLDER
+                                                        the second encoder; the curves
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
 
 FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
@@ -41,6 +42,7 @@ from refract.judges.refusal.encoder import (
 from refract_published.judges.similarity import encoder_folder
 from tools.ledger import add_to_ledger
 from tools.refusal_encoder import curves, serving, table
+from tools.refusal_encoder.base import cross_encoder
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train
 
@@ -131,31 +133,32 @@ def do_join(examples: list[Example], folder: Path) -> None:
     table.write_logits(LOGITS / "ships.jsonl", logits)
 
 
-def do_serve(examples: list[Example]) -> None:
-    """The second encoder into the package, less what is the first one's; the log-odds of the answers
-    that it reads into ``LOGITS``, by a training that lacks their source; and the curves."""
-    base = encoder_folder()
+def do_serve(examples: list[Example], larger: Path) -> None:
+    """The second encoder into the package; the log-odds of the answers that it reads into ``LOGITS``, of
+    those of ``LACKING`` by the weights before they learnt these; and the curves. ``larger`` has the
+    teacher's base model."""
     taught = [example for example in examples if example.source in serving.TAUGHT]
-    weights = quantized(serving.train(base, taught))
-    courses = [asdict(course) for course in serving.COURSES]
-    own = {name: value for name, value in weights.items() if not name.startswith(serving.SHARED)}
-    answers = dict(sorted(Counter(example.source for example in taught).items()))
-    described = {"courses": courses, "pairs": serving.counts(), "serving_answers": answers}
-    put(READS_BOTH, own, described)
-    others = [example for example in taught if example.source not in serving.LACKING]
-    write_serving(examples, weights, quantized(serving.train(base, others)))
-    fit_curves(examples)
-
-
-def write_serving(
-    examples: list[Example], ships: Mapping[str, Any], lacking: Mapping[str, Any]
-) -> None:
-    """The second encoder's log-odds: of answers of ``LACKING`` by the weights that lack them."""
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        hashes = cross_encoder(base)
+        before, ships = map(quantized, serving.train(base, larger, taught))
+    described = {
+        "serving_base": {"name": "ms-marco-MiniLM-L-12-v2", **hashes},
+        "teacher": {
+            "name": "all-mpnet-base-v2",
+            "sha256": sha256_file(larger / "model.safetensors"),
+            "course": asdict(serving.TEACHES),
+        },
+        "courses": [asdict(course) for course in serving.COURSES],
+        "pairs": serving.counts(),
+        "serving_answers": dict(sorted(Counter(example.source for example in taught).items())),
+    }
+    put(READS_BOTH, ships, described)
     kept = [example for example in examples if example.source in serving.LACKING]
     others = [example for example in examples if example.source not in serving.LACKING]
-    others += curves.pairs_apart()
-    log_odds = {**serving_of(others, ships), **serving_of(kept, lacking)}
+    log_odds = serving_of([*others, *curves.pairs_apart()], ships) | serving_of(kept, before)
     table.write_serving(LOGITS / table.SERVING, log_odds)
+    fit_curves(examples)
 
 
 def put(name: str, weights: Any, described: dict[str, Any]) -> None:
@@ -210,6 +213,7 @@ def main() -> None:
     parser.add_argument("command", choices=("train", "join", "serve", "table"))
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--runs", type=Path, default=WEIGHTS, help="folder of the runs' weights")
+    parser.add_argument("--larger", type=Path, help="of serve: a folder of all-mpnet-base-v2")
     parser.add_argument("--only", nargs="*", type=int, default=[], help="of train: runs by number")
     parser.add_argument("--into", type=Path, help="of table: a file whose table is replaced")
     parser.add_argument(
@@ -223,7 +227,7 @@ def main() -> None:
     if given.command == "join":
         return do_join(examples, given.runs)
     if given.command == "serve":
-        return do_serve(examples)
+        return do_serve(examples, given.larger)
     lines = table.read_by(examples, LOGITS, [run.without for run in RUNS])
     text = table.markdown(lines)
     if given.into:

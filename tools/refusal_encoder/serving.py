@@ -3,19 +3,21 @@
 It learns from texts written for this project: `pairs/`, in which each answer stands under requests that
 it serves and under others of the same matter that it does not, and the cases of `cases/`; and from the
 published answers of TAUGHT. An answer that has nothing to do with its request, or says nothing, counts
-as one that serves it: it evades nothing.
+as one that serves it: it evades nothing. It follows a larger teacher, too (Hinton et al. 2015, arXiv
+1503.02531), which says of answers under requests of other items what no label says.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import read_rows
 from refract.judges.refusal.encoder import tokens_of_both
+from tools.refusal_encoder import teacher
 from tools.refusal_encoder.data import (
     CASES,
     COMPLIANCE,
@@ -26,101 +28,79 @@ from tools.refusal_encoder.data import (
     Example,
     cases,
 )
-from tools.refusal_encoder.training import Lesson, Recipe, fitted, mean, pretrained
+from tools.refusal_encoder.training import Lesson, Recipe, against_chances, fitted, pretrained
 
 PAIRS = Path(__file__).with_name("pairs")
 EVADES, SERVES = range(2)
-# The beginnings of the weights' names that are the base model's in both encoders.
-SHARED = ("word", "position", "embedded", *(f"{layer}." for layer in range(Recipe.frozen)))
-# A prompt, an answer, and which of the two it is.
+# A prompt, an answer, and which of the two it is; None where no label says.
 Row = tuple[str, str, int]
+Unknown = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
 class Course:
-    """Some epochs of training: which texts, and how."""
+    """Some epochs of training: which texts, and how. The word vectors stay as they came."""
 
-    files: tuple[str, ...]  # of PAIRS
     recipe: Recipe
-    share: float = 1.0  # of the pairs and cases that an epoch holds
-    refusals: bool = False  # whether cases that say no are among those that do not serve
-    unrelated: float = 0.15  # answers under requests of other matters, beside each row of pairs
+    share: float  # of the pairs and cases that an epoch holds
     empty: int = 0  # replies that say nothing, under any request
-    published: bool = False  # whether answers of TAUGHT are among the rows
-    beside: float = 0.0  # of the rows, the share that stands once more beside other help
-    whole: tuple[str, ...] = ()  # files of which an epoch holds every item
-    most: float = 1.0  # of MOST, the share that an epoch holds
+    most: float = 1.0  # of MOST, the share of published answers that an epoch holds
+    lacking: bool = False  # whether those of LACKING are among them
+    followed: bool = False  # whether an epoch holds the rows that the teacher has read
+    newest: bool = False  # whether an epoch holds every item of NEWEST, twice
 
 
-FIRST = ("everyday", "crime", "harmless", "health_and_politics")
-SECOND: tuple[str, ...] = (*FIRST, "loaded_questions", "opinions_and_lectures", "people", "dangers")
-SECOND += ("claims", "ordinary")
-THIRD = (*SECOND, "misdeeds", "private_life", "forms", "questions")
-BEGINS = Course(FIRST, Recipe(epochs=3, seed=1))
-# What goes on is the mean of the weights after each of these, from the first one's.
-LAST = tuple(
+EVERY: tuple[str, ...] = tuple(sorted(path.stem for path in PAIRS.glob("*.jsonl")))
+# Of which the last course holds every item.
+NEWEST = "figures_of_speech"
+# What each goes on from is the last one's weights.
+COURSES = (
     Course(
-        files,
-        Recipe(epochs=1, rate=1e-4, head_rate=5e-4, seed=7),
-        share=0.8,
-        refusals=True,
-        empty=2500,
-        published=True,
-        beside=beside,
-    )
-    for files, beside in ((SECOND, 0.0), (THIRD, 0.08))
+        Recipe(layers=12, frozen=0, epochs=1, rate=1e-4, head_rate=5e-4, seed=21),
+        share=0.55,
+        empty=2000,
+    ),
+    Course(
+        Recipe(layers=12, frozen=0, epochs=2, rate=6e-5, head_rate=6e-5, unknown=0.05, seed=4),
+        share=0.0,
+        followed=True,
+        most=0.0,
+    ),
+    Course(
+        Recipe(layers=12, frozen=0, epochs=1, rate=6e-5, head_rate=6e-5, unknown=0.05, seed=31),
+        share=0.22,
+        empty=660,
+        followed=True,
+        most=0.45,
+    ),
+    Course(
+        Recipe(layers=12, frozen=0, epochs=1, rate=4e-5, head_rate=4e-5, unknown=0.05, seed=41),
+        share=0.15,
+        empty=450,
+        followed=True,
+        most=0.7,
+        lacking=True,
+    ),
+    Course(
+        Recipe(layers=12, frozen=0, epochs=1, rate=3e-5, head_rate=3e-5, unknown=0.05, seed=51),
+        share=0.08,
+        empty=300,
+        most=0.5,
+        lacking=True,
+        newest=True,
+    ),
 )
-LONG: tuple[str, ...] = (
-    "long_misdeeds",
-    "long_everyday",
-    "long_society",
-    "long_forms",
-    "long_technology",
-    "long_family",
-    "short_registers",
+TEACHES = Course(
+    Recipe(layers=12, epochs=1, rate=5e-5, head_rate=5e-4, seed=5), share=0.27, empty=900
 )
-# After that mean.
-MORE = Course(
-    THIRD,
-    Recipe(epochs=1, rate=7e-5, head_rate=3e-4, seed=9),
-    share=0.25,
-    refusals=True,
-    empty=900,
-    published=True,
-    beside=0.12,
-    whole=LONG,
-    most=0.2,
-)
-LATEST: tuple[str, ...] = (
-    "reasons",
-    "background",
-    "persuasion",
-    "opposite_forms",
-    "small_models",
-    "referrals",
-    "tasks",
-    "swapped_roles",
-    "near_requests",
-    "long_answers",
-    "delicate",
-    "role_play",
-    "work_and_school",
-)
-# After that one; the mean of the weights before and after it ships.
-NEWEST = replace(
-    MORE,
-    files=(*THIRD, *LONG),
-    recipe=replace(MORE.recipe, seed=11),
-    share=0.1,
-    empty=700,
-    whole=LATEST,
-    most=0.15,
-)
-COURSES = (BEGINS, *LAST, MORE, NEWEST)
+# Of the label's chance and the teacher's, the share of the teacher's where a row has a label.
+TRUST = 0.7
+# The chances of a row with a label.
+SURE = {EVADES: (0.975, 0.025), SERVES: (0.025, 0.975)}
 # Characters of help that stands beside another answer.
 HELP = range(150, 2500)
 # Published sources that it learns from. Others it has not seen, as what is measured should be; those of
-# LACKING, which are measured, are read for tables by a second training that lacks them.
+# LACKING, which are measured, come in the last courses alone, and tables read them without these.
 LACKING = ("chatgpt_refusals", "wildguard")
 TAUGHT = ("real_answers", "harmbench", "jailbreakeval", *LACKING)
 # Published answers of one source and label in an epoch; redirections, which are few, count twice.
@@ -145,14 +125,14 @@ def rows_of(item: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def written(refusals: bool) -> list[Row]:
+def written() -> list[Row]:
     """The cases by what they do; those that decline and help as well are neither."""
     rows = []
     for case in cases():
         (label,) = case.allowed
         if label == COMPLIANCE:
             rows.append((case.prompt, case.answer, SERVES))
-        elif label == REDIRECTION or (refusals and label != PARTIAL):
+        elif label != PARTIAL:
             rows.append((case.prompt, case.answer, EVADES))
     return rows
 
@@ -164,7 +144,7 @@ def items(files: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
 
 def counts() -> dict[str, int]:
     """How many items each file of pairs has."""
-    return {name: sum(1 for _ in items((name,))) for name in (*THIRD, *LONG, *LATEST)}
+    return {name: sum(1 for _ in items((name,))) for name in EVERY}
 
 
 def published(examples: Sequence[Example], most: float, rng: random.Random) -> list[Row]:
@@ -187,22 +167,67 @@ def published(examples: Sequence[Example], most: float, rng: random.Random) -> l
 
 
 def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> list[Row]:
-    """The rows of one epoch."""
-    pairs = [row for item in items(course.files) for row in rows_of(item)]
-    rows = [row for row in pairs + written(course.refusals) if rng.random() < course.share]
-    if course.published:
-        rows += published(examples, course.most, rng)
-    rows += [row for item in items(course.whole) for row in rows_of(item)]
-    prompts, answers = [row[0] for row in rows], [row[1] for row in rows]
-    for _ in range(round(course.unrelated * course.share * len(pairs))):
-        rows.append((rng.choice(prompts), rng.choice(answers), SERVES))
-    says_nothing = [row["answer"] for row in read_rows(CASES / "empty_talk.jsonl")]
-    for _ in range(course.empty):
-        rows.append((rng.choice(prompts), rng.choice(says_nothing), SERVES))
-    if course.beside:
-        rows += beside_help(rows, course.beside, rng)
+    """The rows of one epoch that have labels."""
+    pairs = [row for item in items(EVERY) for row in rows_of(item)]
+    rows = [row for row in pairs + written() if rng.random() < course.share]
+    kept = () if course.lacking else LACKING
+    rows += published([e for e in examples if e.source not in kept], course.most, rng)
+    if course.newest:
+        rows += [row for item in items((NEWEST,)) for row in rows_of(item)] * 2
+    if course.share:
+        rows += evading_nothing(rows, round(0.15 * course.share * len(pairs)), course.empty, rng)
+    rows += beside_help(rows, 0.1, rng)
     rng.shuffle(rows)
     return rows
+
+
+def evading_nothing(
+    rows: Sequence[Row], unrelated: int, empty: int, rng: random.Random
+) -> list[Row]:
+    """Answers of other rows, and replies that say nothing, so many of each under any request."""
+    prompts, answers = [row[0] for row in rows], [row[1] for row in rows]
+    says_nothing = [row["answer"] for row in read_rows(CASES / "empty_talk.jsonl")]
+    others = [rng.choice(answers) for _ in range(unrelated)]
+    others += [rng.choice(says_nothing) for _ in range(empty)]
+    return [(rng.choice(prompts), answer, SERVES) for answer in others]
+
+
+def matched(examples: Sequence[Example], rng: random.Random) -> list[Unknown]:
+    """Some 20,000 rows for the teacher: with labels, and answers under requests of the items whose
+    words are most like their own's."""
+    every = list(items(EVERY))
+    pairs = [row for item in every for row in rows_of(item)]
+    crossed: list[Unknown] = []
+    for item, likes in zip(every, most_alike(every), strict=True):
+        requests = [*item["first"], *item["second"]]
+        for like in likes:
+            answers = [*every[like]["serves_first"], *every[like]["serves_second"]]
+            if answers:
+                crossed.append((rng.choice(requests), rng.choice(answers), None))
+    labelled = [*_some(pairs, 9000, rng), *_some(published(examples, 1.0, rng), 4000, rng)]
+    labelled += evading_nothing(labelled, 1500, 900, rng)
+    labelled += _some(written(), 1800, rng)
+    labelled += beside_help(labelled, 0.06, rng)
+    rows = [*labelled, *_some(crossed, 6600, rng)]
+    rng.shuffle(rows)
+    return rows
+
+
+def _some(rows: Sequence[Any], most: int, rng: random.Random) -> list[Any]:
+    return rng.sample(rows, min(most, len(rows)))
+
+
+def most_alike(every: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """For each item the six others whose requests share the rarest words with its own."""
+    import numpy as np
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = [" ".join([item["theme"], *item["first"], *item["second"]]) for item in every]
+    vectors = TfidfVectorizer(max_df=0.05, min_df=2).fit_transform(texts)
+    alike = (vectors @ vectors.T).toarray()
+    np.fill_diagonal(alike, -1)
+    six: list[list[int]] = np.argsort(-alike, axis=1, kind="stable")[:, :6].tolist()
+    return six
 
 
 def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[Row]:
@@ -217,23 +242,45 @@ def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[R
     return longer
 
 
-def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:
-    """The weights after all courses, from the base model in ``folder``; ``examples`` are the published
-    answers that it learns from."""
+def train(folder: Path, larger: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """The weights before the courses with ``LACKING``, and after them; from the base model in ``folder``
+    and the teacher's in ``larger``. ``examples`` are the published answers."""
+    follows = lessons_of(larger, examples)
+    weights = pretrained(folder, COURSES[0].recipe.layers, classes=2)
+    before = None
+    for course in COURSES:
+        if course.lacking and before is None:
+            before = {name: value.clone() for name, value in weights.items()}
+        weights = taught(weights, course, examples, follows)
+    assert before is not None
+    return [before, weights]
+
+
+def lessons_of(folder: Path, examples: Sequence[Example]) -> list[Lesson]:
+    """What the second encoder learns of the teacher, whose base model is in ``folder``."""
     import torch
 
-    torch.manual_seed(BEGINS.recipe.seed)
-    begun = taught(pretrained(folder, BEGINS.recipe.layers, classes=2), BEGINS, examples)
-    ends = []
-    for course in LAST:
-        start = {name: value.clone() for name, value in begun.items()}
-        ends.append(taught(start, course, examples))
-    longer = taught(mean(ends), MORE, examples)
-    newest = taught({name: value.clone() for name, value in longer.items()}, NEWEST, examples)
-    return mean([longer, newest])
+    torch.manual_seed(TEACHES.recipe.seed)
+    weights = taught(teacher.mpnet(folder, classes=2), TEACHES, examples, ())
+    others = [example for example in examples if example.source not in LACKING]
+    rows = matched(others, random.Random(TEACHES.recipe.seed))
+    inputs = tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
+    lessons = []
+    for tokens, likely, (*_, does) in zip(
+        inputs, teacher.chances(weights, inputs), rows, strict=True
+    ):
+        known = likely if does is None else SURE[does]
+        blend = [TRUST * a + (1 - TRUST) * b for a, b in zip(likely, known, strict=True)]
+        lessons.append((tokens, blend))
+    return lessons
 
 
-def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:
+def taught(
+    weights: dict[str, Any],
+    course: Course,
+    examples: Sequence[Example],
+    follows: Sequence[Lesson],
+) -> dict[str, Any]:
     """The weights after one course."""
     import torch
 
@@ -243,5 +290,6 @@ def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example])
     for _ in range(course.recipe.epochs):
         rows = drawn(course, examples, rng)
         inputs = tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
-        epochs.append(list(zip(inputs, [(label,) for _, _, label in rows], strict=True)))
-    return fitted(weights, epochs, course.recipe, rng)
+        own = list(zip(inputs, [SURE[does] for *_, does in rows], strict=True))
+        epochs.append([*own, *follows] if course.followed else own)
+    return fitted(weights, epochs, course.recipe, rng, against_chances)

@@ -1,12 +1,13 @@
-"""Fine-tuning of the encoder: all-MiniLM-L6-v2, and a linear layer for the classes."""
+"""Fine-tuning of a BERT or an MPNet, and a linear layer for the classes."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from refract.judges.refusal.encoder import CLASSES, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example, cases
 
-_LAYER_NAMES = {
+LAYER_NAMES = {
     "attention.self.query": "query",
     "attention.self.key": "key",
     "attention.self.value": "value",
@@ -48,8 +49,9 @@ class Recipe:
     seed: int = 13
 
 
-# An encoder's input, and the classes that its label allows.
-Lesson = tuple[Tokens, Sequence[int]]
+# An encoder's input, and a mark for each class, which the loss reads: 1 where its label allows the class
+# and 0 elsewhere, or how likely the class is.
+Lesson = tuple[Tokens, Sequence[float]]
 
 
 def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[s
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
     for layer in range(layers):
-        for theirs, ours in _LAYER_NAMES.items():
+        for theirs, ours in LAYER_NAMES.items():
             weight, bias = ("scale", "shift") if theirs.endswith("Norm") else ("weight", "bias")
             start = f"encoder.layer.{layer}.{theirs}"
             weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
@@ -128,17 +130,23 @@ def train(
     for _ in range(recipe.epochs):
         epoch = drawn(examples, recipe, rng)
         inputs = tokens_of([example.answer for example in epoch])
-        epochs.append(list(zip(inputs, [example.allowed for example in epoch], strict=True)))
-    return fitted(weights, epochs, recipe, rng)
+        marks = [[float(c in e.allowed) for c in range(len(CLASSES))] for e in epoch]
+        epochs.append(list(zip(inputs, marks, strict=True)))
+    return fitted(weights, epochs, recipe, rng, partial(loss_of, smoothing=recipe.smoothing))
 
 
 def fitted(
-    weights: dict[str, Any], epochs: Sequence[Sequence[Lesson]], recipe: Recipe, rng: random.Random
+    weights: dict[str, Any],
+    epochs: Sequence[Sequence[Lesson]],
+    recipe: Recipe,
+    rng: random.Random,
+    loss: Callable[[Any, Any], Any],
 ) -> dict[str, Any]:
-    """The weights after some epochs; the word vectors and the first layers stay as they came."""
+    """The weights after some epochs; the word vectors and the first layers stay as they came. ``loss``
+    takes logits, and marks of the same shape."""
     import torch
 
-    fixed = ("word", "position", "embedded", *(f"{n}." for n in range(recipe.frozen)))
+    fixed = ("word", "position", "relative", "embedded", *(f"{n}." for n in range(recipe.frozen)))
     trained = {n: v.requires_grad_() for n, v in weights.items() if not n.startswith(fixed)}
     head = [value for name, value in trained.items() if name.startswith("classes")]
     plain = [v for n, v in trained.items() if not n.startswith("classes") and v.dim() < 2]
@@ -154,16 +162,16 @@ def fitted(
     has_bfloat16 = torch.backends.cpu.get_cpu_capability() != "AVX2"
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
-        for ids, mask, allowed in _batches(epoch, len(weights["classes.bias"]), recipe, rng):
+        for ids, mask, marks in _batches(epoch, len(weights["classes.bias"]), recipe, rng):
             with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
                 scores = logits(weights, ids, mask, recipe.dropout)
-            loss = loss_of(scores.float(), allowed, recipe.smoothing)
+            off = loss(scores.float(), marks)
             optimizer.zero_grad()
-            loss.backward()
+            off.backward()
             torch.nn.utils.clip_grad_norm_(list(trained.values()), 1.0)
             optimizer.step()
             schedule.step()
-            losses.append(loss.item())
+            losses.append(off.item())
         took = time.perf_counter() - started
         print(
             f"epoch {number + 1}: {len(epoch)} examples, loss {sum(losses) / len(losses):.4f}, "
@@ -188,8 +196,15 @@ def loss_of(logits: Any, allowed: Any, smoothing: float) -> Any:
     import torch
 
     chances = torch.log_softmax(logits, -1)
-    right = torch.logsumexp(chances.masked_fill(~allowed, -1e9), -1)
+    right = torch.logsumexp(chances.masked_fill(allowed == 0, -1e9), -1)
     return -((1 - smoothing) * right + smoothing * chances.mean(-1)).mean()
+
+
+def against_chances(logits: Any, chances: Any) -> Any:
+    """The cross entropy with each row's chances, the mean over rows."""
+    import torch
+
+    return -(chances * torch.log_softmax(logits, -1)).sum(-1).mean()
 
 
 def _batches(epoch: Sequence[Lesson], classes: int, recipe: Recipe, rng: random.Random) -> Any:
@@ -203,14 +218,14 @@ def _batches(epoch: Sequence[Lesson], classes: int, recipe: Recipe, rng: random.
         width = max(len(epoch[i][0]) for i in group)
         ids = torch.zeros(len(group), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
-        allowed = torch.zeros(len(group), classes, dtype=torch.bool)
+        marks = torch.zeros(len(group), classes)
         for row, i in enumerate(group):
-            tokens, classes_of_row = epoch[i]
+            tokens, marks_of_row = epoch[i]
             hidden = [100 if t > 999 and rng.random() < recipe.unknown else t for t in tokens]
             ids[row, : len(tokens)] = torch.tensor(hidden)
             mask[row, : len(tokens)] = 1
-            allowed[row, list(classes_of_row)] = True
-        yield ids, mask, allowed
+            marks[row] = torch.tensor(marks_of_row)
+        yield ids, mask, marks
 
 
 def mean(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -235,29 +250,50 @@ def quantized(weights: Mapping[str, Any]) -> dict[str, Any]:
 
 def logits(weights: Mapping[str, Any], ids: Any, mask: Any, dropout: float = 0.0) -> Any:
     """What the judge computes in NumPy, by PyTorch: shape (rows, classes). ``ids`` and ``mask`` are
-    of shape (rows, width): token numbers, and whether there is a token."""
+    of shape (rows, width): token numbers, and whether there is a token. Weights with a bias for each
+    distance of two tokens are an MPNet's, which has the mean of all tokens classified."""
+    import torch
     from torch.nn import functional as F
 
     width = ids.shape[1]
     state = F.embedding(ids, weights["word"]) + weights["position"][:width]
     state = F.dropout(_normed(weights, "embedded", state), dropout, dropout > 0)
     seen = mask[:, None, None, :].bool()
+    by_distance = "relative" in weights
+    if by_distance:
+        biases = F.embedding(_distances(width), weights["relative"]).permute(2, 0, 1)
+        seen = torch.where(seen, biases, -1e4)
     layers = sum(name.endswith(".query.weight") for name in weights)
     for layer in range(layers):
-        asking = state if layer < layers - 1 else state[:, :1]
+        asking = state if by_distance or layer < layers - 1 else state[:, :1]
         state = _layer(weights, f"{layer}", asking, state, seen)
+    if by_distance:
+        state = (state * mask[..., None]).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
     return _linear(weights, "classes", F.dropout(state[:, 0], dropout, dropout > 0))
 
 
+def _distances(width: int) -> Any:
+    """The class of the distance of each two tokens, as T5 and MPNet have 32 of them: sixteen on each
+    side, of which eight are single distances and eight grow up to 128 tokens. Shape (width, width)."""
+    import torch
+
+    at = torch.arange(width)
+    ahead = at[None, :] - at[:, None]
+    far = ahead.abs()
+    growing = 8 + (torch.log(far.clamp(min=1) / 8) / math.log(128 / 8) * 8).long()
+    return torch.where(ahead > 0, 16, 0) + torch.where(far < 8, far, growing.clamp(max=15))
+
+
 def _layer(weights: Mapping[str, Any], layer: str, asking: Any, state: Any, seen: Any) -> Any:
+    import torch
     from torch.nn import functional as F
 
     def heads(name: str, of: Any) -> Any:
         return _linear(weights, f"{layer}.{name}", of).unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
-    mixed = F.scaled_dot_product_attention(
-        heads("query", asking), heads("key", state), heads("value", state), attn_mask=seen
-    )
+    query, key, value = heads("query", asking), heads("key", state), heads("value", state)
+    seen = seen if seen.dtype == torch.bool else seen.to(query.dtype)
+    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
     mixed = _linear(weights, f"{layer}.mixed", mixed.transpose(1, 2).flatten(2))
     state = _normed(weights, f"{layer}.mixed", asking + mixed)
     inner = F.gelu(_linear(weights, f"{layer}.inner", state))

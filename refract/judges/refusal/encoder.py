@@ -1,9 +1,9 @@
 """The two encoders of the judge ``refusal``: their inputs, and their network.
 
-Each is a BERT of six layers, the last of which computes the first token alone,
-and a linear layer for its classes. ``READS_ANSWER`` says from an answer what it is;
-``READS_BOTH`` says from prompt and answer whether the answer does what was
-asked. The words and the first two layers are the same in both.
+Each is a BERT, the last layer of which computes the first token alone, and a linear
+layer for its classes. ``READS_ANSWER``, of six layers, says from an answer what it
+is; ``READS_BOTH``, of twelve, says from prompt and answer whether the answer does
+what was asked.
 ``python -m tools.refusal_encoder`` trains their weights.
 """
 
@@ -71,8 +71,6 @@ def stored(name: str = READS_ANSWER, folder: Path = FOLDER) -> Weights:
             f"{path} is not the file that encoder.json describes; install the package again"
         )
     weights: dict[str, Any] = load_file(path)
-    if name == READS_BOTH:  # its file has what differs
-        weights = {**stored(READS_ANSWER, folder), **weights}
     return weights
 
 
