@@ -193,7 +193,7 @@ def evading_nothing(
 
 
 def matched(examples: Sequence[Example], rng: random.Random) -> list[Unknown]:
-    """Some 20,000 rows for the teacher: with labels, and answers under requests of the items whose
+    """20,000 rows for the teacher: with labels, and answers under requests of the items whose
     words are most like their own's."""
     every = list(items(EVERY))
     pairs = [row for item in every for row in rows_of(item)]
@@ -208,9 +208,7 @@ def matched(examples: Sequence[Example], rng: random.Random) -> list[Unknown]:
     labelled += evading_nothing(labelled, 1500, 900, rng)
     labelled += _some(written(), 1800, rng)
     labelled += beside_help(labelled, 0.06, rng)
-    rows = [*labelled, *_some(crossed, 6600, rng)]
-    rng.shuffle(rows)
-    return rows
+    return _some([*labelled, *_some(crossed, 9000, rng)], 20_000, rng)
 
 
 def _some(rows: Sequence[Any], most: int, rng: random.Random) -> list[Any]:

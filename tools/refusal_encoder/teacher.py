@@ -14,14 +14,17 @@ from typing import Any
 
 from refract.judges.bert import Tokens
 from refract.judges.refusal.encoder import FOLDER
-from tools.refusal_encoder.training import LAYER_NAMES, logits
+from tools.refusal_encoder.training import LAYER_NAMES, layers_of, logits
 
 LAYERS = 12
 _NAMES = {
-    **LAYER_NAMES,
     **{f"attention.attn.{name[0]}": name for name in ("query", "key", "value")},
     "attention.attn.o": "mixed",
     "attention.LayerNorm": "mixed",
+    **{
+        name: LAYER_NAMES[name]
+        for name in ("intermediate.dense", "output.dense", "output.LayerNorm")
+    },
 }
 _SPECIAL = {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[MASK]": "<mask>"}
 _UNKNOWN = 3
@@ -47,13 +50,7 @@ def mpnet(folder: Path, classes: int) -> dict[str, Any]:
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
-    for layer in range(LAYERS):
-        for name, own in _NAMES.items():
-            weight, bias = ("scale", "shift") if name.endswith("Norm") else ("weight", "bias")
-            start = f"encoder.layer.{layer}.{name}"
-            if f"{start}.weight" in given:
-                weights[f"{layer}.{own}.{weight}"] = given[f"{start}.weight"]
-                weights[f"{layer}.{own}.{bias}"] = given[f"{start}.bias"]
+    weights |= layers_of(given, _NAMES, LAYERS)
     hidden = weights["word"].shape[1]
     weights["classes.weight"] = torch.randn(classes, hidden) * 0.02
     weights["classes.bias"] = torch.zeros(classes)

@@ -54,6 +54,18 @@ class Recipe:
 Lesson = tuple[Tokens, Sequence[float]]
 
 
+def layers_of(given: Mapping[str, Any], names: Mapping[str, str], count: int) -> dict[str, Any]:
+    """The weights of the first layers of a checkpoint, by our names for those of its parts."""
+    weights = {}
+    for layer in range(count):
+        for theirs, ours in names.items():
+            weight, bias = ("scale", "shift") if theirs.endswith("Norm") else ("weight", "bias")
+            start = f"encoder.layer.{layer}.{theirs}"
+            weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
+            weights[f"{layer}.{ours}.{bias}"] = given[f"{start}.bias"]
+    return weights
+
+
 def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[str, Any]:
     """The weights of a BERT checkpoint by the names of our network, and classes drawn at random."""
     import torch
@@ -69,12 +81,7 @@ def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[s
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
-    for layer in range(layers):
-        for theirs, ours in LAYER_NAMES.items():
-            weight, bias = ("scale", "shift") if theirs.endswith("Norm") else ("weight", "bias")
-            start = f"encoder.layer.{layer}.{theirs}"
-            weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
-            weights[f"{layer}.{ours}.{bias}"] = given[f"{start}.bias"]
+    weights |= layers_of(given, LAYER_NAMES, layers)
     hidden = weights["word"].shape[1]
     weights["classes.weight"] = torch.randn(classes, hidden) * 0.02
     weights["classes.bias"] = torch.zeros(classes)
