@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,36 +53,34 @@ class Course:
 EVERY: tuple[str, ...] = tuple(sorted(path.stem for path in PAIRS.glob("*.jsonl")))
 # Of which the last course holds every item.
 NEWEST = "figures_of_speech"
+TWELVE = Recipe(layers=12, frozen=0, epochs=1)
+LATER = replace(TWELVE, unknown=0.05)
 # What each goes on from is the last one's weights.
 COURSES = (
+    Course(replace(TWELVE, rate=1e-4, head_rate=5e-4, seed=21), share=0.55, empty=2000),
     Course(
-        Recipe(layers=12, frozen=0, epochs=1, rate=1e-4, head_rate=5e-4, seed=21),
-        share=0.55,
-        empty=2000,
-    ),
-    Course(
-        Recipe(layers=12, frozen=0, epochs=2, rate=6e-5, head_rate=6e-5, unknown=0.05, seed=4),
+        replace(LATER, epochs=2, rate=6e-5, head_rate=6e-5, seed=4),
         share=0.0,
-        followed=True,
         most=0.0,
+        followed=True,
     ),
     Course(
-        Recipe(layers=12, frozen=0, epochs=1, rate=6e-5, head_rate=6e-5, unknown=0.05, seed=31),
+        replace(LATER, rate=6e-5, head_rate=6e-5, seed=31),
         share=0.22,
         empty=660,
-        followed=True,
         most=0.45,
+        followed=True,
     ),
     Course(
-        Recipe(layers=12, frozen=0, epochs=1, rate=4e-5, head_rate=4e-5, unknown=0.05, seed=41),
+        replace(LATER, rate=4e-5, head_rate=4e-5, seed=41),
         share=0.15,
         empty=450,
-        followed=True,
         most=0.7,
         lacking=True,
+        followed=True,
     ),
     Course(
-        Recipe(layers=12, frozen=0, epochs=1, rate=3e-5, head_rate=3e-5, unknown=0.05, seed=51),
+        replace(LATER, rate=3e-5, head_rate=3e-5, seed=51),
         share=0.08,
         empty=300,
         most=0.5,
@@ -244,13 +242,14 @@ def train(folder: Path, larger: Path, examples: Sequence[Example]) -> list[dict[
     """The weights before the courses with ``LACKING``, and after them; from the base model in ``folder``
     and the teacher's in ``larger``. ``examples`` are the published answers."""
     follows = lessons_of(larger, examples)
-    weights = pretrained(folder, COURSES[0].recipe.layers, classes=2)
-    before = None
+    weights = pretrained(folder, TWELVE.layers, classes=2)
     for course in COURSES:
-        if course.lacking and before is None:
-            before = {name: value.clone() for name, value in weights.items()}
-        weights = taught(weights, course, examples, follows)
-    assert before is not None
+        if not course.lacking:
+            weights = taught(weights, course, examples, follows)
+    before = {name: value.clone() for name, value in weights.items()}
+    for course in COURSES:
+        if course.lacking:
+            weights = taught(weights, course, examples, follows)
     return [before, weights]
 
 

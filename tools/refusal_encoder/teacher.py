@@ -14,7 +14,7 @@ from typing import Any
 
 from refract.judges.bert import Tokens
 from refract.judges.refusal.encoder import FOLDER
-from tools.refusal_encoder.training import LAYER_NAMES, layers_of, logits
+from tools.refusal_encoder.training import LAYER_NAMES, layers_of, logits, padded, with_classes
 
 LAYERS = 12
 _NAMES = {
@@ -34,7 +34,6 @@ _AT_ONCE = 64
 def mpnet(folder: Path, classes: int) -> dict[str, Any]:
     """The weights of a checkpoint in the Hugging Face format by the names of our network, and classes
     drawn at random."""
-    import torch
     from safetensors.torch import load_file
 
     given = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
@@ -50,11 +49,7 @@ def mpnet(folder: Path, classes: int) -> dict[str, Any]:
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
-    weights |= layers_of(given, _NAMES, LAYERS)
-    hidden = weights["word"].shape[1]
-    weights["classes.weight"] = torch.randn(classes, hidden) * 0.02
-    weights["classes.bias"] = torch.zeros(classes)
-    return {name: value.clone() for name, value in weights.items()}
+    return with_classes(weights | layers_of(given, _NAMES, LAYERS), classes)
 
 
 def chances(weights: Mapping[str, Any], inputs: Sequence[Tokens]) -> list[list[float]]:
@@ -65,13 +60,8 @@ def chances(weights: Mapping[str, Any], inputs: Sequence[Tokens]) -> list[list[f
     order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
     for at in range(0, len(order), _AT_ONCE):
         group = order[at : at + _AT_ONCE]
-        width = max(len(inputs[i]) for i in group)
-        ids = torch.zeros(len(group), width, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, i in enumerate(group):
-            ids[row, : len(inputs[i])] = torch.tensor(inputs[i])
-            mask[row, : len(inputs[i])] = 1
         with torch.no_grad():
-            likely = torch.softmax(logits(weights, ids, mask), -1).tolist()
+            scores = logits(weights, *padded([inputs[i] for i in group]))
+        likely = torch.softmax(scores, -1).tolist()
         found.update(zip(group, likely, strict=True))
     return [found[i] for i in range(len(inputs))]

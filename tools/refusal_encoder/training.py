@@ -66,9 +66,20 @@ def layers_of(given: Mapping[str, Any], names: Mapping[str, str], count: int) ->
     return weights
 
 
+def with_classes(weights: Mapping[str, Any], classes: int) -> dict[str, Any]:
+    """Copies of weights, and classes drawn at random."""
+    import torch
+
+    copies = {name: value.clone() for name, value in weights.items()}
+    hidden = weights["word"].shape[1]
+    return copies | {
+        "classes.weight": torch.randn(classes, hidden) * 0.02,
+        "classes.bias": torch.zeros(classes),
+    }
+
+
 def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[str, Any]:
     """The weights of a BERT checkpoint by the names of our network, and classes drawn at random."""
-    import torch
     from safetensors.torch import load_file
 
     given = load_file(folder / "model.safetensors")
@@ -81,11 +92,7 @@ def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[s
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
-    weights |= layers_of(given, LAYER_NAMES, layers)
-    hidden = weights["word"].shape[1]
-    weights["classes.weight"] = torch.randn(classes, hidden) * 0.02
-    weights["classes.bias"] = torch.zeros(classes)
-    return {name: value.clone() for name, value in weights.items()}
+    return with_classes(weights | layers_of(given, LAYER_NAMES, layers), classes)
 
 
 def most_others(refused: int) -> int:
@@ -169,7 +176,7 @@ def fitted(
     has_bfloat16 = torch.backends.cpu.get_cpu_capability() != "AVX2"
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
-        for ids, mask, marks in _batches(epoch, len(weights["classes.bias"]), recipe, rng):
+        for ids, mask, marks in _batches(epoch, recipe, rng):
             with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
                 scores = logits(weights, ids, mask, recipe.dropout)
             off = loss(scores.float(), marks)
@@ -214,7 +221,7 @@ def against_chances(logits: Any, chances: Any) -> Any:
     return -(chances * torch.log_softmax(logits, -1)).sum(-1).mean()
 
 
-def _batches(epoch: Sequence[Lesson], classes: int, recipe: Recipe, rng: random.Random) -> Any:
+def _batches(epoch: Sequence[Lesson], recipe: Recipe, rng: random.Random) -> Any:
     """Batches of inputs of about one length, in random order."""
     import torch
 
@@ -222,17 +229,24 @@ def _batches(epoch: Sequence[Lesson], classes: int, recipe: Recipe, rng: random.
     groups = [order[at : at + recipe.batch] for at in range(0, len(order), recipe.batch)]
     rng.shuffle(groups)
     for group in groups:
-        width = max(len(epoch[i][0]) for i in group)
-        ids = torch.zeros(len(group), width, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        marks = torch.zeros(len(group), classes)
-        for row, i in enumerate(group):
-            tokens, marks_of_row = epoch[i]
-            hidden = [100 if t > 999 and rng.random() < recipe.unknown else t for t in tokens]
-            ids[row, : len(tokens)] = torch.tensor(hidden)
-            mask[row, : len(tokens)] = 1
-            marks[row] = torch.tensor(marks_of_row)
-        yield ids, mask, marks
+        rows, marks = zip(*[epoch[i] for i in group], strict=True)
+        hidden = [
+            [100 if t > 999 and rng.random() < recipe.unknown else t for t in tokens]
+            for tokens in rows
+        ]
+        yield *padded(hidden), torch.tensor(marks, dtype=torch.float32)
+
+
+def padded(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    """The tokens of each row, and where there is one; both of shape (rows, width of the longest)."""
+    import torch
+
+    ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        mask[row, : len(tokens)] = 1
+    return ids, mask
 
 
 def mean(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
