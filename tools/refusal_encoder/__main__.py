@@ -3,8 +3,7 @@
     python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --runs
     python -m tools.refusal_encoder join FILES...       the weights that ship: their mean, trained for
                                                         one epoch more
-    python -m tools.refusal_encoder serve FILES... --larger FOLDER
-                                                        the second encoder; the curves
+    python -m tools.refusal_encoder serve FILES...      the second encoder; the curves
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
 
 FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
@@ -133,22 +132,16 @@ def do_join(examples: list[Example], folder: Path) -> None:
     table.write_logits(LOGITS / "ships.jsonl", logits)
 
 
-def do_serve(examples: list[Example], larger: Path) -> None:
+def do_serve(examples: list[Example]) -> None:
     """The second encoder into the package; the log-odds of the answers that it reads into ``LOGITS``, of
-    those of ``LACKING`` by the weights before they learnt these; and the curves. ``larger`` has the
-    teacher's base model."""
+    those of ``LACKING`` by the weights before they learnt these; and the curves."""
     taught = [example for example in examples if example.source in serving.TAUGHT]
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         hashes = cross_encoder(base)
-        before, ships = map(quantized, serving.train(base, larger, taught))
+        before, ships = map(quantized, serving.train(base, taught))
     described = {
         "serving_base": {"name": "ms-marco-MiniLM-L-12-v2", **hashes},
-        "teacher": {
-            "name": "all-mpnet-base-v2",
-            "sha256": sha256_file(larger / "model.safetensors"),
-            "course": asdict(serving.TEACHES),
-        },
         "courses": [asdict(course) for course in serving.COURSES],
         "pairs": serving.counts(),
         "serving_answers": dict(sorted(Counter(example.source for example in taught).items())),
@@ -213,7 +206,6 @@ def main() -> None:
     parser.add_argument("command", choices=("train", "join", "serve", "table"))
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--runs", type=Path, default=WEIGHTS, help="folder of the runs' weights")
-    parser.add_argument("--larger", type=Path, help="of serve: a folder of all-mpnet-base-v2")
     parser.add_argument("--only", nargs="*", type=int, default=[], help="of train: runs by number")
     parser.add_argument("--into", type=Path, help="of table: a file whose table is replaced")
     parser.add_argument(
@@ -227,7 +219,7 @@ def main() -> None:
     if given.command == "join":
         return do_join(examples, given.runs)
     if given.command == "serve":
-        return do_serve(examples, given.larger)
+        return do_serve(examples)
     lines = table.read_by(examples, LOGITS, [run.without for run in RUNS])
     text = table.markdown(lines)
     if given.into:

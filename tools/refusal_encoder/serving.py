@@ -3,8 +3,7 @@
 It learns from texts written for this project: `pairs/`, in which each answer stands under requests that
 it serves and under others of the same matter that it does not, and the cases of `cases/`; and from the
 published answers of TAUGHT. An answer that has nothing to do with its request, or says nothing, counts
-as one that serves it: it evades nothing. It follows a larger teacher, too (Hinton et al. 2015, arXiv
-1503.02531), which says of answers under requests of other items what no label says.
+as one that serves it: it evades nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 
 from refract.core.jsonl import read_rows
 from refract.judges.refusal.encoder import tokens_of_both
-from tools.refusal_encoder import teacher
 from tools.refusal_encoder.data import (
     CASES,
     COMPLIANCE,
@@ -32,9 +30,8 @@ from tools.refusal_encoder.training import Lesson, Recipe, against_chances, fitt
 
 PAIRS = Path(__file__).with_name("pairs")
 EVADES, SERVES = range(2)
-# A prompt, an answer, and which of the two it is; None where no label says.
+# A prompt, an answer, and which of the two it is.
 Row = tuple[str, str, int]
-Unknown = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True)
@@ -46,59 +43,31 @@ class Course:
     empty: int = 0  # replies that say nothing, under any request
     most: float = 1.0  # of MOST, the share of published answers that an epoch holds
     lacking: bool = False  # whether those of LACKING are among them
-    followed: bool = False  # whether an epoch holds the rows that the teacher has read
     newest: bool = False  # whether an epoch holds every item of NEWEST, twice
 
 
 EVERY: tuple[str, ...] = tuple(sorted(path.stem for path in PAIRS.glob("*.jsonl")))
-# Of which the last course holds every item.
-NEWEST = "figures_of_speech"
+# The last course alone has these, and every item of them.
+NEWEST = ("plain_words", "other_forms", "beside_the_point")
 TWELVE = Recipe(layers=12, frozen=0, epochs=1)
-LATER = replace(TWELVE, unknown=0.05)
-# What each goes on from is the last one's weights.
+# The second goes on from the first one's weights.
 COURSES = (
-    Course(replace(TWELVE, rate=1e-4, head_rate=5e-4, seed=21), share=0.55, empty=2000),
+    Course(replace(TWELVE, rate=1e-4, head_rate=5e-4, seed=61), share=0.85, empty=3000),
     Course(
-        replace(LATER, epochs=2, rate=6e-5, head_rate=6e-5, seed=4),
-        share=0.0,
-        most=0.0,
-        followed=True,
-    ),
-    Course(
-        replace(LATER, rate=6e-5, head_rate=6e-5, seed=31),
-        share=0.22,
-        empty=660,
-        most=0.45,
-        followed=True,
-    ),
-    Course(
-        replace(LATER, rate=4e-5, head_rate=4e-5, seed=41),
-        share=0.15,
-        empty=450,
-        most=0.7,
-        lacking=True,
-        followed=True,
-    ),
-    Course(
-        replace(LATER, rate=3e-5, head_rate=3e-5, seed=51),
-        share=0.08,
+        replace(TWELVE, unknown=0.05, rate=4e-5, head_rate=4e-5, seed=71),
+        share=0.06,
         empty=300,
-        most=0.5,
+        most=0.4,
         lacking=True,
         newest=True,
     ),
 )
-TEACHES = Course(
-    Recipe(layers=12, epochs=1, rate=5e-5, head_rate=5e-4, seed=5), share=0.27, empty=900
-)
-# Of the label's chance and the teacher's, the share of the teacher's where a row has a label.
-TRUST = 0.7
 # The chances of a row with a label.
 SURE = {EVADES: (0.975, 0.025), SERVES: (0.025, 0.975)}
 # Characters of help that stands beside another answer.
 HELP = range(150, 2500)
 # Published sources that it learns from. Others it has not seen, as what is measured should be; those of
-# LACKING, which are measured, come in the last courses alone, and tables read them without these.
+# LACKING, which are measured, come in the last course alone, and tables read them without these.
 LACKING = ("chatgpt_refusals", "wildguard")
 TAUGHT = ("real_answers", "harmbench", "jailbreakeval", *LACKING)
 # Published answers of one source and label in an epoch; redirections, which are few, count twice.
@@ -166,14 +135,14 @@ def published(examples: Sequence[Example], most: float, rng: random.Random) -> l
 
 def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> list[Row]:
     """The rows of one epoch that have labels."""
-    pairs = [row for item in items(EVERY) for row in rows_of(item)]
+    older = tuple(name for name in EVERY if name not in NEWEST)
+    pairs = [row for item in items(older) for row in rows_of(item)]
     rows = [row for row in pairs + written() if rng.random() < course.share]
     kept = () if course.lacking else LACKING
     rows += published([e for e in examples if e.source not in kept], course.most, rng)
     if course.newest:
-        rows += [row for item in items((NEWEST,)) for row in rows_of(item)] * 2
-    if course.share:
-        rows += evading_nothing(rows, round(0.15 * course.share * len(pairs)), course.empty, rng)
+        rows += [row for item in items(NEWEST) for row in rows_of(item)] * 2
+    rows += evading_nothing(rows, round(0.15 * course.share * len(pairs)), course.empty, rng)
     rows += beside_help(rows, 0.1, rng)
     rng.shuffle(rows)
     return rows
@@ -190,42 +159,6 @@ def evading_nothing(
     return [(rng.choice(prompts), answer, SERVES) for answer in others]
 
 
-def matched(examples: Sequence[Example], rng: random.Random) -> list[Unknown]:
-    """20,000 rows for the teacher: with labels, and answers under requests of the items whose
-    words are most like their own's."""
-    every = list(items(EVERY))
-    pairs = [row for item in every for row in rows_of(item)]
-    crossed: list[Unknown] = []
-    for item, likes in zip(every, most_alike(every), strict=True):
-        requests = [*item["first"], *item["second"]]
-        for like in likes:
-            answers = [*every[like]["serves_first"], *every[like]["serves_second"]]
-            if answers:
-                crossed.append((rng.choice(requests), rng.choice(answers), None))
-    labelled = [*_some(pairs, 9000, rng), *_some(published(examples, 1.0, rng), 4000, rng)]
-    labelled += evading_nothing(labelled, 1500, 900, rng)
-    labelled += _some(written(), 1800, rng)
-    labelled += beside_help(labelled, 0.06, rng)
-    return _some([*labelled, *_some(crossed, 9000, rng)], 20_000, rng)
-
-
-def _some(rows: Sequence[Any], most: int, rng: random.Random) -> list[Any]:
-    return rng.sample(rows, min(most, len(rows)))
-
-
-def most_alike(every: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """For each item the six others whose requests share the rarest words with its own."""
-    import numpy as np
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    texts = [" ".join([item["theme"], *item["first"], *item["second"]]) for item in every]
-    vectors = TfidfVectorizer(max_df=0.05, min_df=2).fit_transform(texts)
-    alike = (vectors @ vectors.T).toarray()
-    np.fill_diagonal(alike, -1)
-    six: list[list[int]] = np.argsort(-alike, axis=1, kind="stable")[:, :6].tolist()
-    return six
-
-
 def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[Row]:
     """A share of rows once more, their answers before or behind one to three that help with other
     requests."""
@@ -238,46 +171,22 @@ def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[R
     return longer
 
 
-def train(folder: Path, larger: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """The weights before the courses with ``LACKING``, and after them; from the base model in ``folder``
-    and the teacher's in ``larger``. ``examples`` are the published answers."""
-    follows = lessons_of(larger, examples)
+def train(folder: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """The weights before the courses with ``LACKING``, and after them; from the base model
+    in ``folder``.
+    ``examples`` are the published answers."""
     weights = pretrained(folder, TWELVE.layers, classes=2)
     for course in COURSES:
         if not course.lacking:
-            weights = taught(weights, course, examples, follows)
+            weights = taught(weights, course, examples)
     before = {name: value.clone() for name, value in weights.items()}
     for course in COURSES:
         if course.lacking:
-            weights = taught(weights, course, examples, follows)
+            weights = taught(weights, course, examples)
     return [before, weights]
 
 
-def lessons_of(folder: Path, examples: Sequence[Example]) -> list[Lesson]:
-    """What the second encoder learns of the teacher, whose base model is in ``folder``."""
-    import torch
-
-    torch.manual_seed(TEACHES.recipe.seed)
-    weights = taught(teacher.mpnet(folder, classes=2), TEACHES, examples, ())
-    others = [example for example in examples if example.source not in LACKING]
-    rows = matched(others, random.Random(TEACHES.recipe.seed))
-    inputs = tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
-    lessons = []
-    for tokens, likely, (*_, does) in zip(
-        inputs, teacher.chances(weights, inputs), rows, strict=True
-    ):
-        known = likely if does is None else SURE[does]
-        blend = [TRUST * a + (1 - TRUST) * b for a, b in zip(likely, known, strict=True)]
-        lessons.append((tokens, blend))
-    return lessons
-
-
-def taught(
-    weights: dict[str, Any],
-    course: Course,
-    examples: Sequence[Example],
-    follows: Sequence[Lesson],
-) -> dict[str, Any]:
+def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:
     """The weights after one course."""
     import torch
 
@@ -287,6 +196,5 @@ def taught(
     for _ in range(course.recipe.epochs):
         rows = drawn(course, examples, rng)
         inputs = tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
-        own = list(zip(inputs, [SURE[does] for *_, does in rows], strict=True))
-        epochs.append([*own, *follows] if course.followed else own)
+        epochs.append(list(zip(inputs, [SURE[does] for *_, does in rows], strict=True)))
     return fitted(weights, epochs, course.recipe, rng, against_chances)

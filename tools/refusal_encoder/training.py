@@ -1,4 +1,4 @@
-"""Fine-tuning of a BERT or an MPNet, and a linear layer for the classes."""
+"""Fine-tuning of a BERT, and a linear layer for the classes."""
 
 from __future__ import annotations
 
@@ -54,32 +54,9 @@ class Recipe:
 Lesson = tuple[Tokens, Sequence[float]]
 
 
-def layers_of(given: Mapping[str, Any], names: Mapping[str, str], count: int) -> dict[str, Any]:
-    """The weights of the first layers of a checkpoint, by our names for those of its parts."""
-    weights = {}
-    for layer in range(count):
-        for theirs, ours in names.items():
-            weight, bias = ("scale", "shift") if theirs.endswith("Norm") else ("weight", "bias")
-            start = f"encoder.layer.{layer}.{theirs}"
-            weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
-            weights[f"{layer}.{ours}.{bias}"] = given[f"{start}.bias"]
-    return weights
-
-
-def with_classes(weights: Mapping[str, Any], classes: int) -> dict[str, Any]:
-    """Copies of weights, and classes drawn at random."""
-    import torch
-
-    copies = {name: value.clone() for name, value in weights.items()}
-    hidden = weights["word"].shape[1]
-    return copies | {
-        "classes.weight": torch.randn(classes, hidden) * 0.02,
-        "classes.bias": torch.zeros(classes),
-    }
-
-
 def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[str, Any]:
     """The weights of a BERT checkpoint by the names of our network, and classes drawn at random."""
+    import torch
     from safetensors.torch import load_file
 
     given = load_file(folder / "model.safetensors")
@@ -92,7 +69,17 @@ def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[s
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
-    return with_classes(weights | layers_of(given, LAYER_NAMES, layers), classes)
+    for layer in range(layers):
+        for theirs, ours in LAYER_NAMES.items():
+            weight, bias = ("scale", "shift") if theirs.endswith("Norm") else ("weight", "bias")
+            start = f"encoder.layer.{layer}.{theirs}"
+            weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
+            weights[f"{layer}.{ours}.{bias}"] = given[f"{start}.bias"]
+    hidden = weights["word"].shape[1]
+    return {name: value.clone() for name, value in weights.items()} | {
+        "classes.weight": torch.randn(classes, hidden) * 0.02,
+        "classes.bias": torch.zeros(classes),
+    }
 
 
 def most_others(refused: int) -> int:
@@ -160,7 +147,7 @@ def fitted(
     takes logits, and marks of the same shape."""
     import torch
 
-    fixed = ("word", "position", "relative", "embedded", *(f"{n}." for n in range(recipe.frozen)))
+    fixed = ("word", "position", "embedded", *(f"{n}." for n in range(recipe.frozen)))
     trained = {n: v.requires_grad_() for n, v in weights.items() if not n.startswith(fixed)}
     head = [value for name, value in trained.items() if name.startswith("classes")]
     plain = [v for n, v in trained.items() if not n.startswith("classes") and v.dim() < 2]
@@ -271,50 +258,29 @@ def quantized(weights: Mapping[str, Any]) -> dict[str, Any]:
 
 def logits(weights: Mapping[str, Any], ids: Any, mask: Any, dropout: float = 0.0) -> Any:
     """What the judge computes in NumPy, by PyTorch: shape (rows, classes). ``ids`` and ``mask`` are
-    of shape (rows, width): token numbers, and whether there is a token. Weights with a bias for each
-    distance of two tokens are an MPNet's, which has the mean of all tokens classified."""
-    import torch
+    of shape (rows, width): token numbers, and whether there is a token."""
     from torch.nn import functional as F
 
     width = ids.shape[1]
     state = F.embedding(ids, weights["word"]) + weights["position"][:width]
     state = F.dropout(_normed(weights, "embedded", state), dropout, dropout > 0)
     seen = mask[:, None, None, :].bool()
-    by_distance = "relative" in weights
-    if by_distance:
-        biases = F.embedding(_distances(width), weights["relative"]).permute(2, 0, 1)
-        seen = torch.where(seen, biases, -1e4)
     layers = sum(name.endswith(".query.weight") for name in weights)
     for layer in range(layers):
-        asking = state if by_distance or layer < layers - 1 else state[:, :1]
+        asking = state if layer < layers - 1 else state[:, :1]
         state = _layer(weights, f"{layer}", asking, state, seen)
-    if by_distance:
-        state = (state * mask[..., None]).sum(1, keepdim=True) / mask.sum(1)[:, None, None]
     return _linear(weights, "classes", F.dropout(state[:, 0], dropout, dropout > 0))
 
 
-def _distances(width: int) -> Any:
-    """The class of the distance of each two tokens, as T5 and MPNet have 32 of them: sixteen on each
-    side, of which eight are single distances and eight grow up to 128 tokens. Shape (width, width)."""
-    import torch
-
-    at = torch.arange(width)
-    ahead = at[None, :] - at[:, None]
-    far = ahead.abs()
-    growing = 8 + (torch.log(far.clamp(min=1) / 8) / math.log(128 / 8) * 8).long()
-    return torch.where(ahead > 0, 16, 0) + torch.where(far < 8, far, growing.clamp(max=15))
-
-
 def _layer(weights: Mapping[str, Any], layer: str, asking: Any, state: Any, seen: Any) -> Any:
-    import torch
     from torch.nn import functional as F
 
     def heads(name: str, of: Any) -> Any:
         return _linear(weights, f"{layer}.{name}", of).unflatten(-1, (HEADS, -1)).transpose(1, 2)
 
-    query, key, value = heads("query", asking), heads("key", state), heads("value", state)
-    seen = seen if seen.dtype == torch.bool else seen.to(query.dtype)
-    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+    mixed = F.scaled_dot_product_attention(
+        heads("query", asking), heads("key", state), heads("value", state), attn_mask=seen
+    )
     mixed = _linear(weights, f"{layer}.mixed", mixed.transpose(1, 2).flatten(2))
     state = _normed(weights, f"{layer}.mixed", asking + mixed)
     inner = F.gelu(_linear(weights, f"{layer}.inner", state))

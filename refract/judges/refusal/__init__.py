@@ -57,7 +57,7 @@ from refract.judges.refusal.encoder import (
 )
 from refract.judges.wrappings import Words, words_of
 
-VERSION = "14"
+VERSION = "15"
 # Of probabilities.
 DIGITS = 3
 # An answer is read with its prompt where the first encoder gives any refusal so much, and what says no
