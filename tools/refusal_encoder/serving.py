@@ -173,8 +173,7 @@ def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[R
 
 def train(folder: Path, examples: Sequence[Example]) -> list[dict[str, Any]]:
     """The weights before the courses with ``LACKING``, and after them; from the base model
-    in ``folder``.
-    ``examples`` are the published answers."""
+    in ``folder``. ``examples`` are the published answers."""
     weights = pretrained(folder, TWELVE.layers, classes=2)
     for course in COURSES:
         if not course.lacking:
