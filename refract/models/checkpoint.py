@@ -12,7 +12,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +58,8 @@ MERGE = (
     "AutoModelForCausalLM.from_pretrained(BASE, dtype='float32'), ADAPTER).merge_and_unload()"
     ".save_pretrained(NEW), put the tokenizer's files there, and give NEW as model_id"
 )
+# What older checkpoints hold in a layer that follows from the configuration: masks, and positions.
+BUFFERS = ("bias", "masked_bias", "causal_mask", "inv_freq", "cos_cached", "sin_cached")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -338,20 +340,25 @@ def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
 
 def unused_parts(model: Any, unexpected: Iterable[str]) -> list[str]:
     """The weights of a checkpoint that would change what a module of the model gives, and that it has
-    no place for: adapters, biases, and norms inside a layer."""
+    no place for: adapters, biases, and whatever else stands inside a layer."""
     places = set(model.state_dict())
     modules = {name for name, _ in model.named_modules()}
     unused = []
     for name in sorted(unexpected):
         module, _, kind = name.rpartition(".")
-        layer = module.rpartition(".")[0]
         # Attention of GPT-2's kind has no weight of its own, and a mask that is called a bias.
         is_bias = kind == "bias" and f"{module}.weight" in places
-        is_norm = name.endswith("norm.weight") and layer in modules
         is_adapter = "lora_" in name and name[: name.index(".lora_")] in modules
-        if is_adapter or is_bias or (is_norm and re.search(r"\.[0-9]+(\.|$)", layer)):
+        if is_adapter or is_bias or (kind not in BUFFERS and in_a_layer(module, modules)):
             unused.append(name)
     return unused
+
+
+def in_a_layer(module: str, modules: Collection[str]) -> bool:
+    """Whether a module would stand inside a numbered one of ``modules``."""
+    while module and module not in modules:
+        module = module.rpartition(".")[0]
+    return re.search(r"\.[0-9]+(\.|$)", module) is not None
 
 
 class Loader:

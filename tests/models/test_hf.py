@@ -594,7 +594,14 @@ def generates(text: str) -> Callable[[Path], object]:
 
 
 LAYER = "model.layers.1.mlp.up_proj.weight"
-UNUSED = ("mlp.up_proj.bias", "self_attn.q_norm.weight", "self_attn.q_proj.lora_A.default.weight")
+UNUSED = (
+    "mlp.up_proj.bias",
+    "self_attn.q_norm.weight",
+    "self_attn.q_proj.lora_A.default.weight",
+    "self_attn.sinks",
+    "self_attn.new_gate.weight",
+    "layer_scale",
+)
 
 
 @pytest.mark.parametrize(
