@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import hypot
+from math import fsum, hypot
 from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
@@ -296,7 +296,7 @@ def _weighed(
         prompts_of({answer.category for answer in members}),
         confidence,
         sign=1,
-        certain=sum(weight[answer.prompt_key] for answer in by_provider) / len(weight),
+        certain=fsum(weight[answer.prompt_key] for answer in by_provider) / len(weight),
     )
     if error is None or part is None or not error.knows(part.prompts):
         return None
@@ -350,13 +350,15 @@ def _verdict_labels(
     weights = [
         weight_of[answer.prompt_key] / inclusion.get(answer.prompt_id, 1.0) for answer in answers
     ]
-    refused = 0.0
-    for answer, weight in zip(answers, weights, strict=True):
-        refused += weight * (labels.by_id[answer.prompt_id] in REFUSED)
+    refused = fsum(
+        weight
+        for answer, weight in zip(answers, weights, strict=True)
+        if labels.by_id[answer.prompt_id] in REFUSED
+    )
     alike = effective_count(weights)
     clusters = Counter(answer.cluster for answer in answers)
     apart = effective_count([*clusters.values()]) / len(answers)
-    return VerdictLabels(refused / sum(weights), alike * apart)
+    return VerdictLabels(refused / fsum(weights), alike * apart)
 
 
 def with_labels(rates: Sequence[Rate], intervals: Mapping[str, Interval]) -> list[Rate]:

@@ -44,7 +44,7 @@ def effective_count(sizes: Sequence[float]) -> float:
 
     Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of unequal size
     Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698."""
-    return sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    return fsum(sizes) ** 2 / fsum(size**2 for size in sizes)
 
 
 def satterthwaite(sizes: Sequence[int], correlation: float) -> float:
@@ -367,7 +367,7 @@ def _exchanged(sums: Sequence[int]) -> float:
     """The share of all ways to turn the signs of sums of clusters that are at least as far from 0
     as they are; of very many by the normal approximation."""
     divisor = gcd(*sums) or 1
-    whole = [total // divisor for total in sums]
+    whole = sorted(total // divisor for total in sums)  # the rounding below goes by the order
     seen = abs(sum(whole))
     most = sum(map(abs, whole))
     if most > MOST_EXACT:

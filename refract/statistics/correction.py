@@ -184,15 +184,15 @@ def _random_fit(sample: Sample, names: Sequence[Hashable], names_others: Sequenc
 
 def _design_effect(fit: Fit, confidence: float) -> float:
     """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
-    by_cluster: dict[Hashable, float] = {}
+    by_cluster: dict[Hashable, list[float]] = {}
     for name, value in fit.contributions:
-        by_cluster[name] = by_cluster.get(name, 0.0) + value
-    totals = list(by_cluster.values())
+        by_cluster.setdefault(name, []).append(value)
+    totals = [fsum(values) for values in by_cluster.values()]
     if len(totals) == len(fit.contributions):
         return 1.0
     if len(totals) < 2:
         return inf
-    variance = len(totals) / (len(totals) - 1) * sum(total**2 for total in totals)
+    variance = len(totals) / (len(totals) - 1) * fsum(total**2 for total in totals)
     effect = max(1.0, variance / fit.plain) if fit.plain > 0 else 1.0
     # Degrees of freedom: equal clusters that would say as much as these, less one.
     sizes = Counter(name for name, _ in fit.contributions)

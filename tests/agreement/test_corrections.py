@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,27 @@ def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_categor
         "harmful_refusal_rate": expected(run[1::2]),
         "over_refusal_rate": expected(run[::2]),
     }
+
+
+@pytest.mark.parametrize("error", [None, ERRS_APART])
+def test_the_order_of_answers_moves_no_digit_of_a_labelled_rate(error):
+    run = [
+        answer._replace(
+            cluster=f"c{place % 17}",
+            outcome="refusal" if place % 17 < 6 else "compliance",
+            probability=(place % 7) / 7,
+        )
+        for place, answer in enumerate(harmful_answers(90))
+    ]
+    chances = {answer.prompt_id: 0.1 + place % 9 / 10 for place, answer in enumerate(run[::3])}
+    labels = JoinedLabels(said_by_judge(run[::3]), inclusion=chances)
+
+    def numbers(answers: list[JudgedAnswer]) -> tuple:
+        return corrected_rates(answers, labels), label_intervals(answers, labels, error)
+
+    rng = random.Random(4)
+    orders = [rng.sample(run, len(run)) for _ in range(20)]
+    assert [numbers(order) for order in orders] == [numbers(run)] * 20
 
 
 @pytest.mark.parametrize("spoilt", ["stale", "blank"])
