@@ -261,8 +261,8 @@ class Weighed(NamedTuple):
 
     def interval(self, confidence: float, labels: LabelPair | None = None) -> Interval:
         """For prompts and judge with these labels; or with others."""
-        given = self.labels if labels is None else labels
-        return labelled_interval(self.error, self.part, given, confidence)
+        used = self.labels if labels is None else labels
+        return labelled_interval(self.error, self.part, used, confidence)
 
     def gainsaid(self, confidence: float) -> bool:
         """Whether labels contradict what is known of the judge."""

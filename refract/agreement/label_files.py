@@ -309,8 +309,8 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:
             # The last of all answers has none after it: with it, all are drawn.
-            of = (row.get(DRAWN_FROM) or f"{len(rows)}").partition(" ")[0]
-            last = row is numbered[-1][1] and of == f"{len(rows)}"
+            whole = (row.get(DRAWN_FROM) or f"{len(rows)}").partition(" ")[0]
+            last = row is numbered[-1][1] and whole == f"{len(rows)}"
             sizes[name], place = _size_and_place(row, place, last, where=where)
         if not label:
             unlabelled.append(name)
@@ -391,8 +391,8 @@ def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, 
     was taken out: the others are no random sample."""
     cells = [(row.get("rank") or "").strip().removesuffix(".0") for row in rows]
     ranks = [int(cell) if cell.isdecimal() else inf for cell in cells]
-    for rank, found in enumerate(sorted({*ranks}), 1):
-        if found != rank:
+    for rank, next_rank in enumerate(sorted({*ranks}), 1):
+        if next_rank != rank:
             raise RowError(
                 f"{where}: no row has the rank {rank}, which the draw gave one: without it the others "
                 f"are no random sample. Put that row back and label it, or {DRAW_AGAIN}"

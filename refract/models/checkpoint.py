@@ -318,13 +318,13 @@ def cached_snapshot(model_id: str, revision: str) -> Path | None:
 def changing_ropes(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The rotary settings of a ``config.json``, or of its text model's, whose factors are others beyond
     some length. Layers of unlike kinds can have their own."""
-    found = []
+    ropes = []
     for holder in (config, config.get("text_config") or {}):
         for key in ("rope_parameters", "rope_scaling"):
             rope = holder.get(key) or {}
             parts = [part for part in (rope, *rope.values()) if isinstance(part, Mapping)]
-            found += [part for part in parts if part.get("rope_type", part.get("type")) in CHANGING]
-    return found
+            ropes += [part for part in parts if part.get("rope_type", part.get("type")) in CHANGING]
+    return ropes
 
 
 def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:

@@ -143,8 +143,8 @@ def error_parts(body: Any) -> tuple[str, set[str]]:
         if isinstance(body, list) and body:
             body = body[0]
         if isinstance(body, dict):
-            found = _first_choice(body).get("error") or body.get("error") or body.get("detail")
-            body = found or body
+            error = _first_choice(body).get("error") or body.get("error") or body.get("detail")
+            body = error or body
         if not isinstance(body, dict):
             return str(body or "")[:1000], set()
         codes = [body.get("code"), body.get("type")]

@@ -281,13 +281,13 @@ def _has(params: Any, key: str) -> bool:
 
 
 def _absent(path: str) -> str:
-    what = "a folder, and no file," if Path(path).is_dir() else "no file or folder"
+    kind = "a folder, and no file," if Path(path).is_dir() else "no file or folder"
     tracked = [each for each in (Path(path), *Path(path).parents) if Path(f"{each}.dvc").is_file()]
     remedy = "correct it"
     if tracked:
         remedy = f"run: dvc pull {quote(str(tracked[0]))}"
         remedy = f"correct it, or {remedy}" if tracked[0].exists() else remedy
-    return f"{what} {path!r} (seen from {Path.cwd()}); {remedy}"
+    return f"{kind} {path!r} (seen from {Path.cwd()}); {remedy}"
 
 
 def errors_to_ask_again(folder: Path) -> int:
