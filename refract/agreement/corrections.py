@@ -107,8 +107,8 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
 
     return Sample(
         human=[by_id[answer.prompt_id] in REFUSED for answer in drawn],
-        judged=[predicted(answer) for answer in drawn],
-        others=[predicted(answer) for answer in others],
+        judged=list(map(predicted, drawn)),
+        others=list(map(predicted, others)),
         clusters=[answer.cluster for answer in drawn],
         clusters_others=[answer.cluster for answer in others],
         inclusion=None if inclusion is None else [inclusion[answer.prompt_id] for answer in drawn],

@@ -28,7 +28,7 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     """
     models: dict[str, set[str]] = {}
     for source, names in SOURCES["unmeasured"].items():
-        models[source] = {one_name(name) for name in names}
+        models[source] = set(map(one_name, names))
     for entry in entries:
         models.setdefault(entry.source, set()).add(one_name(entry.model))
 

@@ -187,7 +187,7 @@ def _design_effect(fit: Fit, confidence: float) -> float:
     by_cluster: dict[Hashable, list[float]] = {}
     for name, value in fit.contributions:
         by_cluster.setdefault(name, []).append(value)
-    totals = [fsum(values) for values in by_cluster.values()]
+    totals = list(map(fsum, by_cluster.values()))
     if len(totals) == len(fit.contributions):
         return 1.0
     if len(totals) < 2:
