@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ from refract.models.protocol import (
 )
 from refract.models.store import (
     ResponseStore,
+    StoreError,
     answer_row,
     known_answers,
     request_sha256,
@@ -122,6 +124,10 @@ def _ask(
                 cost = model.usage.get("cost")
                 spent = f", ${cost:.4f}" if cost else ""
                 progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+        except StoreError as error:
+            for key, _ in waiting:
+                del answers[key]
+            raise StoreError(f"{error}{_so_far(requests, answers, stored=True)}") from error
         except (AdapterError, KeyboardInterrupt) as error:
             store.put(waiting, name)
             so_far = _so_far(requests, answers, stored=store.path is not None)
@@ -135,6 +141,13 @@ def _ask(
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
+
+
+def check_models(model: Model, origins: Mapping[str, AnswerOrigin]) -> None:
+    """Has a model warn where a server says that others gave some of these answers: now, or in a run
+    before."""
+    names = Counter(str(made["said_model"]) for made in origins.values() if made.get("said_model"))
+    model.check_models(names)
 
 
 def _so_far(asked: Mapping[str, Request], answers: Mapping[str, Answer], stored: bool) -> str:
@@ -372,7 +385,10 @@ def answer_model(
     responses, counts = answer_prompts(
         prompts, model, store, seed=seed, name=name, folders=folders, samples=times
     )
-    keys = [row["request_sha256"] for rows in responses.values() for row in rows]
+    rows = [row for suite_rows in responses.values() for row in suite_rows]
+    keys = [row["request_sha256"] for row in rows]
+    origins = store.origins(keys)
+    check_models(model, store.origins(row["request_sha256"] for row in rows if not row["error"]))
     description = {
         "definition": dict(wanted),
         "identity": identity_of(model),
@@ -384,7 +400,7 @@ def answer_model(
     return ModelRun(
         responses,
         counts,
-        origins=store.origins(keys),
+        origins=origins,
         certificates=store.certificates(keys),
         description=description,
         usage=dict(model.usage),

@@ -8,7 +8,7 @@ enabled, budget_tokens: 2048}`` there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -51,6 +51,7 @@ class Anthropic(Provider):
     settings: AnthropicSettings
     PACKAGE = "anthropic"
     RUN = LiveRun
+    SHAPES: ClassVar[Mapping[str | None, tuple[str, ...]]] = {None: ("ANTHROPIC_CUSTOM_HEADERS",)}
     path = "/v1/messages"
 
     def client(self, options: dict[str, Any]) -> Any:

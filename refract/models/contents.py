@@ -15,7 +15,9 @@ from refract.models.replies import CALLED, FINISHED, InvalidResponse, first_word
 
 # Parts that are thinking; those that are hidden say only that there was some.
 HIDDEN = ("redacted_thinking", "reasoning.encrypted")
-THINKING = ("thinking", "reasoning", *HIDDEN)
+THINKING = ("thinking", "reasoning", "reasoning_text", "summary_text", *HIDDEN)
+# Parts that are the answer's words; some servers leave out what a part is.
+WORDS = (None, "text", "output_text")
 # Where thinking stands in a part of it. Its own text comes before its summary.
 THOUGHT_KEYS = ("thinking", "reasoning", "text", "output_text", "content", "summary")
 
@@ -60,8 +62,12 @@ class Contents:
             self.refuse(part.get("refusal"))
         else:
             text = part.get("text") or part.get("output_text") or ""
-            if text or kind in (None, "text", "output_text"):
+            if kind in WORDS:
                 self._add_text(text)
+            elif text:
+                self.wrong.append(
+                    f"a part of unknown type {kind!r:.60} holds text (got {text!r:.60})"
+                )
             else:
                 self.unread.append(kind)
 
@@ -115,7 +121,7 @@ class Contents:
         wrong, and for one that ended by itself and holds thinking or unread parts alone."""
         if self.wrong:
             raise InvalidResponse(self.wrong[0], self.text)
-        if finish == "stop" and not (self.text or self.calls):
+        if finish == "stop" and not (self.text.strip() or self.calls):
             if self.unread:
                 kinds = ", ".join(map(str, self.unread))
                 raise InvalidResponse(f"the answer holds nothing but {kinds}")

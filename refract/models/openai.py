@@ -26,6 +26,7 @@ from refract.models.replies import (
     error_parts,
     first_word,
     says_filtered,
+    token_count,
 )
 from refract.models.sending import LiveRun
 from refract.models.turn import Markers, refuse_ambiguous, with_call_ids
@@ -114,6 +115,10 @@ class OpenAI(Provider):
     settings: OpenAISettings
     PACKAGE = "openai"
     RUN = LiveRun
+    SHAPES: ClassVar[Mapping[str | None, tuple[str, ...]]] = {
+        None: ("OPENAI_CUSTOM_HEADERS",),
+        "azure": ("OPENAI_API_VERSION",),
+    }
 
     def identity(self) -> dict[str, Any]:
         identity = super().identity()
@@ -167,8 +172,14 @@ class OpenAI(Provider):
         else:
             answer = read_completion(payload, attempt)
         markers, text = self.settings.reasoning, answer.response
-        if answer.thinking is not None or not isinstance(text, str):
+        known = answer.thinking is not None
+        if (known and not (markers and markers[1] in text)) or not isinstance(text, str):
             return answer
+        if known and markers:
+            # A server's own reader can miss the end of thinking, whose rest then begins the answer.
+            response, rest, _ = split(text, markers, opened=markers[0] not in text)
+            thoughts = "\n\n".join(filter(None, (answer.thinking, rest)))
+            return replace(answer, response=response, thinking=thoughts)
         if markers or text.startswith("<|channel|>"):
             response, thinking, _ = split(text, markers, self.begun.opened)
             answer = replace(answer, response=response, thinking=thinking)
@@ -195,19 +206,34 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     filtered = FINISHED.get(first_word(reason)) == "content_filter"
     message = fields(choice.get("message")) if filtered else choice["message"]
     contents = read_message(message)
-    if reason == "error" or choice.get("error"):
-        raise InvalidResponse(f"the completion is an error: {choice.get('error')}", contents.text)
+    error = choice.get("error") or payload.get("error")
+    if reason == "error" or error:
+        raise InvalidResponse(f"the completion is an error: {error}", contents.text)
     finish = contents.ending(reason)
     # OpenRouter has the provider's own word for it.
-    if contents.refused or choice.get("native_finish_reason") == "refusal":
+    own = FINISHED.get(first_word(choice.get("native_finish_reason")))
+    if contents.refused or own == "refusal":
         finish = "refusal"
+    elif finish == "stop" and own in ("length", "content_filter"):
+        finish = own
     usage = fields(payload.get("usage"))
     return contents.answer(
         finish,
         attempt,
         prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
+        completion_tokens=completion_tokens(usage),
     )
+
+
+def completion_tokens(usage: Mapping[str, Any]) -> Any:
+    """The tokens of a completion; of servers that count its thinking in ``total_tokens`` alone with
+    these, which are paid for."""
+    stated = usage.get("completion_tokens")
+    total, prompt = (token_count(usage.get(key)) for key in ("total_tokens", "prompt_tokens"))
+    count = token_count(stated)
+    if total is None or prompt is None or count is None:
+        return stated
+    return max(count, total - prompt)
 
 
 def read_message(message: Any) -> Contents:
@@ -232,7 +258,12 @@ def read_message(message: Any) -> Contents:
         contents.call(legacy, "arguments")
     contents.unread += [kind for kind in ("audio", "images") if message.get(kind)]
     in_parts, contents.thoughts = contents.thoughts, []
-    for key in ("reasoning_content", "reasoning", "reasoning_details"):  # each says the same
+    for key in (
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "thinking",
+    ):  # all say the same
         contents.think(message.get(key), key)
         if contents.thoughts:
             break
@@ -273,6 +304,10 @@ def read_response(payload: Any, attempt: int) -> Answer:
         elif kind == "custom_tool_call":
             contents.call(item, "input")
         elif kind == "message":
+            if item.get("status") == "incomplete" and payload.get("status") == "completed":
+                contents.wrong.append(
+                    "a message of the response is incomplete, and the response is not"
+                )
             contents.texts.append("")
             for part in contents.parts(item.get("content") or ""):
                 contents.add(part)
@@ -290,12 +325,12 @@ def read_response(payload: Any, attempt: int) -> Answer:
 
 
 def _ending_of(payload: Any, found: Contents) -> FinishReason:
-    status = payload.get("status")
-    if status == "completed":
-        return "stop"
-    if status in ("incomplete", None):
-        return found.ending(fields(payload.get("incomplete_details")).get("reason"))
+    status, why = payload.get("status"), fields(payload.get("incomplete_details")).get("reason")
     message, codes = error_parts(payload)
+    if status == "completed" and not payload.get("error"):
+        return found.ending(why) if why else "stop"
+    if status in ("incomplete", None) and not payload.get("error"):
+        return found.ending(why)
     if says_filtered(codes, message):
         return "content_filter"
     raise InvalidResponse(f"the response is {status}: {message}", found.text)

@@ -203,6 +203,11 @@ class Model(Protocol):
         number of weights or None)."""
         return {"parameters": None}
 
+    def check_models(self, names: Mapping[str, int]) -> None:
+        """Warns where other models answered than the one asked for; ``names``: what the server called
+        those whose answers are used, with counts."""
+        return
+
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Yields ``(index into requests, answer)`` as answers are made, in any order; a second
         answer to the same index takes the place of the first.

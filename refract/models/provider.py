@@ -13,7 +13,6 @@ import queue
 import re
 import sys
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -51,8 +50,9 @@ LONGEST_WAIT = 120.0
 NO_CONNECTION = ("ConnectError", "ConnectTimeout", "ProxyError")
 # The header by which the packages number the repeats of a call.
 REPEAT = "x-stainless-retry-count"
-# A shorter key, such as a server of one's own takes, may be a word of any answer.
-SHORTEST_KEY = 8
+# A shorter key, such as a server of one's own takes, may be a word of any answer; so may one without
+# a digit up to the other length.
+SHORTEST_KEY, LONGEST_WORD = 8, 20
 # Settings that came after the first answers were stored: part of the identity only
 # where they are set.
 ADDED = ("prefill", "client", "revision", "other_model", "api", "thinking_opened")
@@ -67,7 +67,7 @@ NO_PARAMETERS = {"type": "object", "properties": {}}  # the schema of a function
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
 
 Positive = Annotated[Number, Field(gt=0)]
-Usd = Annotated[Number, Field(ge=0)]
+Usd = Annotated[Number, Field(ge=0, le=1_000_000)]
 Address = Annotated[
     str,
     Field(
@@ -204,12 +204,15 @@ class Provider(Model):
     members. ``usage`` totals all calls of :meth:`answer`: ``requests``, ``retries`` (calls that the
     package repeated), ``prompt_tokens``, ``completion_tokens`` and ``cost`` (USD, None without a
     price; the most it can be where a reply states no usage). ``reached``: whether a server has
-    taken a call's connection. ``ending``: set by a run that sends nothing more. ``sent``: the tasks
-    whose calls are at the server, and not between two tries. ``reserved``: the most USD that calls
-    under way can cost."""
+    taken a call's connection; ``accepted``: whether one was answered. ``ending``: set by a run that
+    sends nothing more. ``sent``: the tasks whose calls are at the server, and not between two tries.
+    ``reserved``: the most USD that calls under way can cost. ``free_at``: when the next call may be
+    sent, by the event loop's clock."""
 
     PACKAGE: ClassVar[str]
     RUN: ClassVar[Callable[..., Any]]  # refract.models.sending.LiveRun, which imports this module
+    SHAPES: ClassVar[Mapping[str | None, tuple[str, ...]]]
+    """Variables by which the package, or a client of it, makes other requests."""
     runs_here = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
@@ -218,9 +221,9 @@ class Provider(Model):
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        self.reached = self.told = self.ending = False
+        self.reached = self.accepted = self.told = self.ending = False
         self.sent: set[Any] = set()
-        self.reserved = 0.0
+        self.reserved = self.free_at = 0.0
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
@@ -297,9 +300,9 @@ class Provider(Model):
         from httpx2 import Limits, Timeout
 
         settings = self.settings
-        self.reached = self.ending = False
+        self.reached = self.accepted = self.ending = False
         self.sent = set()
-        self.reserved = 0.0
+        self.reserved = self.free_at = 0.0
         timeout = Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         http_client = self.sdk.DefaultAsyncHttpxClient(
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
@@ -321,6 +324,9 @@ class Provider(Model):
         """Takes note of a request once it is at the server, and sends none once the run is ending.
         The try before a repeat may be paid for, where the server had it and said nothing. Raises
         :class:`CostReached`."""
+        if request.headers.get(REPEAT, "0") != "0":
+            await self.until_free()
+            self.take_turn()
         if self.ending:
             raise asyncio.CancelledError
         task, limit = asyncio.current_task(), self.settings.max_cost
@@ -337,6 +343,20 @@ class Provider(Model):
                 self.sent.add(task)
 
         request.extensions["trace"] = note
+        request.extensions["sent_at"] = asyncio.get_running_loop().time()
+
+    async def until_free(self) -> None:
+        """Waits until a call, or a repeat of one, may be sent by ``requests_per_minute``."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.free_at - loop.time())
+        while self.free_at > loop.time():  # another one went first
+            await asyncio.sleep(self.free_at - loop.time())
+
+    def take_turn(self) -> None:
+        """Has the next call wait as long as ``requests_per_minute`` says."""
+        if self.settings.requests_per_minute:
+            now = asyncio.get_running_loop().time()
+            self.free_at = max(self.free_at, now) + 60 / self.settings.requests_per_minute
 
     async def _look_at(self, response: Any) -> None:
         """Takes note of a response, and tells the package by the header that servers tell it by
@@ -346,7 +366,7 @@ class Provider(Model):
         asked = response.request.url.path.endswith(self.path)
         if response.status_code < 400 and not (asked and response.status_code == 200):
             return
-        await response.aread()
+        await self._read_in_time(response)
         try:
             body = response.json()
         except (ValueError, RecursionError):
@@ -354,6 +374,7 @@ class Provider(Model):
         if response.status_code == 200:
             inside = error_inside(body)
             if inside is None:
+                self.accepted = True
                 return
             response.status_code, response.extensions["inside"] = inside
         kind = kind_of(response.status_code, *error_parts(body))
@@ -368,6 +389,19 @@ class Provider(Model):
             response.headers["retry-after"] = str(wait)
         self.sent.discard(asyncio.current_task())
         self.say_repeated(f"HTTP {response.status_code}")
+
+    async def _read_in_time(self, response: Any) -> None:
+        """Reads a response to its end. Raises the client's timeout once ``timeout`` is over since the
+        request, however steadily some bytes come."""
+        from httpx2 import ReadTimeout
+
+        sent_at = response.request.extensions["sent_at"]
+        try:
+            async with asyncio.timeout_at(sent_at + self.settings.timeout):
+                await response.aread()
+        except TimeoutError:
+            text = f"no whole answer in {self.settings.timeout} seconds"
+            raise ReadTimeout(text, request=response.request) from None
 
     def say_repeated(self, text: str) -> None:
         """Says once that calls fail in passing, and are repeated."""
@@ -391,6 +425,13 @@ class Provider(Model):
         address = without_secrets(str(client.base_url).rstrip("/"))[0]
         text = f"{self.name}: {count} requests with their prompts go to {address}"
         say(f"{text} ({self.settings.model_id})", file=sys.stderr)
+        named = self.SHAPES[None] + self.SHAPES.get(self.settings.client, ())
+        shaping = [variable for variable in dict.fromkeys(named) if os.environ.get(variable)]
+        if shaping:
+            text = (
+                f"{self.name}: they are sent as {' and '.join(shaping)} says, which no hash knows"
+            )
+            say(f"{text}: stored answers stay when it changes", file=sys.stderr)
 
     def is_asked(self, name: str) -> bool:
         """Whether what a server calls the model that answered is the one asked for. A date
@@ -404,7 +445,8 @@ class Provider(Model):
         ``names``: what it says, with counts."""
         asked = self.settings.model_id
         if len(names) > 1 or not all(map(self.is_asked, names)):
-            counts = ", ".join(f"{name} ({names[name]})" for name in list(names)[:5])
+            most = sorted(names, key=lambda name: (-names[name], name))[:5]
+            counts = ", ".join(f"{name} ({names[name]})" for name in most)
             text = f"asked for {asked}, and the server says that these answered: {counts}"
             say(f"{self.name}: {text}{' and others' * (len(names) > 5)}", file=sys.stderr)
 
@@ -432,7 +474,6 @@ class Provider(Model):
                 text = f"{type(error).__name__}: {self.clean(error)}"
                 raise AdapterError(f"{self.where}: {text}") from error
 
-        models: Counter[str] = Counter()
         with start_blocking_portal() as portal:
             loop = portal.call(asyncio.get_running_loop)
             future = portal.start_task_soon(work, name="provider")
@@ -445,18 +486,13 @@ class Provider(Model):
 
             try:
                 with first_interrupt(end) as interrupted:
-                    for item in iter(items.get, None):
-                        model = item[1].said_model
-                        if model:
-                            models[model] += 1
-                        yield item
+                    yield from iter(items.get, None)
             finally:
                 future.cancel()  # which closes what it opened
             with suppress(Interrupted):
                 future.result()
         if interrupted.is_set():
             raise KeyboardInterrupt
-        self.check_models(models)
 
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
@@ -504,6 +540,15 @@ class Provider(Model):
             kind = type(text).__name__
             raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
+        if self.settings.prefill and text.startswith(self.settings.prefill):
+            say_once("answers begin with the prefill once more: does the server repeat it?")
+        if answer.finish_reason == "stop" and (
+            (token_count(answer.completion_tokens) or 0) >= self.settings.max_tokens
+        ):
+            say_once(
+                "answers of max_tokens or more ended by themselves, by the server's word: it may not "
+                "say where it cut them off, or not know max_tokens"
+            )
         text, thinking = turn.whole_turn(self.begun, text, thinking)
         if TEMPLATE.search(text):
             say_once("answers hold markers of a chat template, and are judged as they stand")
@@ -520,7 +565,8 @@ class Provider(Model):
         """A response without the key, which a server may repeat."""
         key = json.dumps(self.key.get_secret_value())[1:-1]
         text = json.dumps(payload)
-        if len(key) < SHORTEST_KEY or key not in text:
+        is_word = len(key) < LONGEST_WORD and not any(char.isdigit() for char in key)
+        if len(key) < SHORTEST_KEY or is_word or key not in text:
             return payload
         return json.loads(text.replace(key, "[key]"))
 
@@ -612,6 +658,9 @@ class Provider(Model):
             text = f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent"
             return Failure("Redirected", f"{text}; is that the base_url?", "final")
         kind = kind_of(status, message, codes)
+        if kind == "final" and status == 403 and self.accepted:
+            # What forbids one prompt, such as a firewall. Many in a row end the run.
+            return Failure(name, text, "passing")
         if kind == "final" and status in (401, 403):
             variable = self.settings.key_variable
             key = f"the key in {variable}" if variable else "a call without a key"

@@ -58,21 +58,17 @@ class LiveRun:
 
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
         """Starts each request's call as soon as it may start."""
-        per_minute = self.settings.requests_per_minute
-        loop = asyncio.get_running_loop()
-        free_at = loop.time()  # when the next call may start
         try:
             for index, request in enumerate(self.requests):
                 await self.places.acquire()
                 body = self.model.payload(request, 0)
-                await asyncio.sleep(free_at - loop.time())
+                await self.model.until_free()
                 spent = await self._start(body)
                 if spent is not None:
                     self.places.release()
                     self.emit((index, Answer.failed("BudgetExhausted", spent)))
                     continue
-                if per_minute:
-                    free_at = max(free_at, loop.time()) + 60 / per_minute
+                self.model.take_turn()
                 self.calls.add(group.create_task(self._answer(index, body)))
         except Exception as error:
             self._end(error)

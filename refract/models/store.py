@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 import sqlite3
 import sys
 import time
@@ -78,6 +79,10 @@ SELECT * FROM (
     FROM states LEFT JOIN answers USING (request_sha256)
     WHERE answers.sha256 IS NULL OR answers.sha256 = answer_sha256
 )"""
+
+
+# Bytes that a disk has to have free before anything is asked.
+LEAST_FREE = 16_000_000
 
 
 class StoreError(RefractError, RuntimeError):
@@ -276,10 +281,15 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                     self._db.execute("ROLLBACK")
 
     def check_writable(self) -> None:
-        """Raises :class:`StoreError` where the file cannot be written, and what is to hold
-        ``before_asking``."""
+        """Raises :class:`StoreError` where the file cannot be written, or its disk is nearly full, and
+        what is to hold ``before_asking``."""
         for check in self.before_asking:
             check()
+        if self.path is not None:
+            with self._errors():
+                free = shutil.disk_usage(self.path.parent).free
+                if free < LEAST_FREE:
+                    raise OSError(f"{free:,} bytes are free on its disk, {LEAST_FREE:,} are needed")
         with self._writing():
             pass
 

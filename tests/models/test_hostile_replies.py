@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import socket
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.models import open_model
-from refract.models.answering import generate
+from refract.models.answering import check_models, generate
 from refract.models.protocol import AdapterError
 from refract.models.replies import InvalidResponse
 from refract.models.store import ResponseStore
@@ -157,6 +160,8 @@ def test_the_model_that_a_server_says_answered_is_kept_and_another_warned_of(
         requests = {f"k{number}": ask(f"[[a{number}]]") for number in range(len(said))}
         answers, _ = generate(adapter, requests, store)
         origins = store.origins(requests)
+        # What was stored before and is used again counts as well.
+        check_models(model("openai", server.url, model_id=asked), origins)
     assert [answers[f"k{n}"].origin["said_model"] for n in range(len(said))] == said
     assert [origins[f"k{n}"]["said_model"] for n in range(len(said))] == said
     assert ("says that these answered" in capfd.readouterr().err) is warned
@@ -170,3 +175,114 @@ def test_a_server_that_is_not_there_ends_the_run(adapter):
         asked = model(adapter, url, max_retries=600, max_concurrency=2)
         with pytest.raises(AdapterError, match=r"takes no connection .*is the server running\?"):
             list(asked.answer([ask(str(n)) for n in range(20)]))
+
+
+def replied(content: Any = "Yes", *, settings: dict[str, Any] | None = None, **choice: Any) -> Any:
+    """What is read of a chat completion; ``choice``: fields of its one choice."""
+    body = json.loads(completion(content))
+    body["choices"][0] |= choice
+    return model("openai", **(settings or {})).read_reply(body, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "finish"),
+    [("MAX_TOKENS", "length"), ("SAFETY", "content_filter"), ("STOP", "stop"), (None, "stop")],
+)
+def test_the_providers_own_word_for_an_ending_is_not_hidden_by_stop(own, finish):
+    assert replied(native_finish_reason=own).finish_reason == finish
+
+
+def response(**more: Any) -> Any:
+    message = {"type": "message", "content": [{"type": "output_text", "text": "So"}]}
+    body = {"status": "completed", "output": [message | more.pop("message", {})], **more}
+    return model("openai", api="responses").read_reply(body, 0)
+
+
+def test_a_completed_response_that_was_cut_or_failed_is_no_whole_answer():
+    assert response().finish_reason == "stop"
+    cut = {"incomplete_details": {"reason": "max_output_tokens"}}
+    assert response(**cut).finish_reason == "length"
+    for wrong in (
+        {"error": {"code": "server_error", "message": "no"}},
+        {"message": {"status": "incomplete"}},
+    ):
+        with pytest.raises(InvalidResponse):
+            response(**wrong)
+
+
+def test_a_part_of_unknown_type_that_holds_text_is_an_error_and_thinking_is_none_of_the_answer():
+    thought = {"type": "reasoning_text", "text": "I must refuse."}
+    answer = replied([thought, {"type": "text", "text": "Sure."}])
+    assert (answer.response, answer.thinking) == ("Sure.", "I must refuse.")
+    with pytest.raises(InvalidResponse, match=r"unknown type 'draft' holds text .*No"):
+        replied([{"type": "draft", "text": "No."}, {"type": "text", "text": "Sure."}])
+
+
+def test_the_end_of_thinking_that_a_server_missed_is_no_part_of_the_answer():
+    message = {"content": "and so on</think>\n\nYes.", "reasoning_content": "Hm"}
+    answer = replied(message=message, settings={"reasoning": ["<think>", "</think>"]})
+    assert (answer.response.strip(), answer.thinking) == ("Yes.", "Hm\n\nand so on")
+
+
+def test_thinking_that_only_the_total_counts_is_paid_for():
+    usage = {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 1500}
+    body = {**json.loads(completion("Yes")), "usage": usage}
+    assert model("openai").read_reply(body, 0).completion_tokens == 1480
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("anything", "anything at all"), ("key-0123", "[key] at all"), ("a" * 20, "[key] at all")],
+)
+def test_a_key_is_masked_and_a_word_that_stands_for_one_is_not(key, shown, monkeypatch):
+    monkeypatch.setenv("MY_KEY", key)
+    with FaultServer(script=lambda _: f"{key} at all") as server:
+        (answer,) = server.ask("a", api_key_env="MY_KEY")
+    assert answer.response == shown
+
+
+def test_headers_from_the_environment_are_named(monkeypatch, capfd):
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "x-policy: strict")
+    with FaultServer() as server:
+        server.ask("a")
+    assert "sent as OPENAI_CUSTOM_HEADERS says, which no hash knows" in capfd.readouterr().err
+
+
+def test_one_forbidden_prompt_is_an_error_of_its_own_once_others_were_answered():
+    with FaultServer() as server:
+        asked = ["a", "[[forbidden]]", "b"]
+        answers = server.ask(*asked, max_concurrency=1)
+    assert [answer.error and answer.error["type"] for answer in answers] == [
+        None,
+        "PermissionDeniedError",
+        None,
+    ]
+
+
+def test_repeats_keep_to_the_rate_of_calls():
+    with FaultServer(retry_after="0.001") as server:
+        began = time.monotonic()
+        server.ask("[[throttle*5]]", requests_per_minute=600)
+        assert server.arrived == 6
+    assert time.monotonic() - began >= 4 * 0.1
+
+
+def test_a_reply_that_never_ends_is_over_at_its_timeout():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+                while True:
+                    connection.sendall(b"1\r\n\n\r\n")
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        (answer,) = in_order(model("openai", url, timeout=0.5), [ask("a")])
+        thread.join(10)
+    assert answer.error["type"] == "APITimeoutError"
+    assert not thread.is_alive()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import time
 from dataclasses import replace
@@ -255,6 +256,14 @@ def test_a_store_that_cannot_be_written_is_noticed_before_anything_is_requested(
     assert model.asked == []
 
 
+def test_a_disk_that_is_nearly_full_is_noticed_before_anything_is_requested(path, monkeypatch):
+    model = Replying(str)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=44_000))
+    with ResponseStore(path) as store, pytest.raises(StoreError, match="44,000 bytes are free"):
+        generate(model, REQUESTS, store)
+    assert model.asked == []
+
+
 def test_a_store_that_fails_midway_ends_the_run_and_keeps_what_it_has(path):
     with ResponseStore(path) as store:
 
@@ -267,7 +276,7 @@ def test_a_store_that_fails_midway_ends_the_run_and_keeps_what_it_has(path):
                 time.sleep(0.05)
 
         model = Replying(lambda text: fail() or text)
-        with pytest.raises(StoreError, match="no such table"):
+        with pytest.raises(StoreError, match=r"no such table.* 5 were answered and are stored"):
             generate(model, REQUESTS, store)
     assert execute(path, "SELECT count(*) FROM gone") == [(5,)]
     assert len(model.asked) < 20

@@ -27,7 +27,7 @@ from refract.core.types import UNFINISHED, Message, Verdict
 from refract.core.vocabulary import REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.models import identity_of, open_model
-from refract.models.answering import generate
+from refract.models.answering import check_models, generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
 from refract_published.judges.verdict_reading import UnreadableVerdict, read_json
@@ -155,6 +155,8 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
         requests[keys[index]] = request
     with open_store() as store:
         answers, generated = generate(model, requests, store=store, name="judge")
+        answered = (key for key, answer in answers.items() if answer.error is None)
+        check_models(model, store.origins(answered))
     new = len(generated)
     say(f"judge: {len(requests) - new} replies reused, {new} generated", file=sys.stderr)
     return {index: answers[key] for index, key in keys.items()}
