@@ -126,7 +126,7 @@ def _ask(
                 progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
         except StoreError as error:
             for key, _ in waiting:
-                del answers[key]
+                answers.pop(key, None)
             raise StoreError(f"{error}{_so_far(requests, answers, stored=True)}") from error
         except (AdapterError, KeyboardInterrupt) as error:
             store.put(waiting, name)
@@ -147,7 +147,8 @@ def check_models(model: Model, origins: Mapping[str, AnswerOrigin]) -> None:
     """Has a model warn where a server says that others gave some of these answers: now, or in a run
     before."""
     names = Counter(str(made["said_model"]) for made in origins.values() if made.get("said_model"))
-    model.check_models(names)
+    if names:
+        model.check_models(names)
 
 
 def _so_far(asked: Mapping[str, Request], answers: Mapping[str, Answer], stored: bool) -> str:

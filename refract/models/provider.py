@@ -400,7 +400,7 @@ class Provider(Model):
             async with asyncio.timeout_at(sent_at + self.settings.timeout):
                 await response.aread()
         except TimeoutError:
-            text = f"no whole answer in {self.settings.timeout} seconds"
+            text = f"no whole answer in {self.settings.timeout:g} seconds; raise timeout"
             raise ReadTimeout(text, request=response.request) from None
 
     def say_repeated(self, text: str) -> None:
