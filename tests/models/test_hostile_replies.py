@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from refract.models import open_model
 from refract.models.answering import check_models, generate
 from refract.models.protocol import AdapterError
-from refract.models.replies import InvalidResponse
+from refract.models.replies import InvalidResponse, say_once
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
 from tests.fault_server import FaultServer, _completion, _message, served
@@ -286,3 +286,29 @@ def test_a_reply_that_never_ends_is_over_at_its_timeout():
         thread.join(10)
     assert answer.error["type"] == "APITimeoutError"
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        ("Half of it", {"error": {"code": 502, "message": "upstream"}}),  # beside a choice
+        ([{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "\n\n"}], {}),
+    ],
+)
+def test_a_choice_beside_an_error_and_blanks_behind_thinking_are_no_answers(content, more):
+    with pytest.raises(InvalidResponse):
+        model("openai").read_reply(json.loads(completion(content, **more)), 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "usage", "settings"),
+    [
+        ("max_tokens", {"prompt_tokens": 1, "completion_tokens": 9}, {"max_tokens": 9}),
+        ("prefill once more", {}, {"prefill": "Yes"}),
+    ],
+)
+def test_what_a_server_does_unasked_is_said(said, usage, settings, capfd):
+    say_once.cache_clear()
+    body = {**json.loads(completion("Yes, so")), "usage": usage}
+    model("openai", **settings).read_reply(body, 0)
+    assert said in capfd.readouterr().err

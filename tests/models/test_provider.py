@@ -47,6 +47,7 @@ each_api = pytest.mark.parametrize("api", [{}, {"adapter": "anthropic"}, RESPONS
         ("max_tokens_field", "tokens", "max_tokens or max_completion_tokens"),
         ("base_url", "localhost:8000", "starts with http:// or https://"),
         ("price", {"input": 1}, "USD per million tokens"),
+        ("price", {"input": 1e308, "output": 1}, "USD per million tokens"),
         ("max_cost", 1, "max_cost needs price"),
         ("extra_headers", {"Authorization": "s3cret"},
          "extra_headers.Authorization must hold no secret"),

@@ -59,6 +59,7 @@ def answered_until_the_end(server: FaultServer, requests, **settings):
         ("temperature", "set temperature"), ("top_p", "set top_p"), ("max_tokens", "set max_tokens"),
         ("max_completion_tokens", "set max_tokens"), ("max_output_tokens", "set max_tokens"),
         ("n", "samples"), ("stream", "whole"), ("seed", "seed"),
+        ("random_seed", "seed"), ("num_predict", "set max_tokens"),
     ],
 )  # fmt: skip
 @both
