@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain
 from math import fsum
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -273,12 +272,16 @@ def _lists(before: RefusalShare, after: RefusalShare) -> Sequence[str]:
 
 
 def _repeats(*sides: Keyed) -> dict[str, str]:
-    """Suites all of whose clean prompts another suite has, with the same outcome on each side."""
-    clean: dict[str, set[tuple[int, str, str, str]]] = {}
+    """Suites all of whose clean prompts another suite has, with the same outcome of each sample on
+    each side."""
+    clean: dict[str, set[tuple[int, str, str, tuple[str, ...]]]] = {}
     for number, side in enumerate(sides):
-        for row in chain.from_iterable(side.values()):
+        for samples in side.values():
+            row = samples[0]
             if not row["perturbation"]:
-                answer = (number, row["prompt_sha256"], row["category"], row["outcome"])
+                in_order = sorted(samples, key=lambda sample: int(sample.get("sample") or 1))
+                outcomes = tuple(sample["outcome"] for sample in in_order)
+                answer = (number, row["prompt_sha256"], row["category"], outcomes)
                 clean.setdefault(row["suite"], set()).add(answer)
     repeats: dict[str, str] = {}
     for place, (suite, own) in enumerate(clean.items()):

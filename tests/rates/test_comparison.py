@@ -434,6 +434,22 @@ def test_prompts_that_another_suite_has_as_well_are_tested_once():
     assert [found.repeats for found in compare(*twice)] == ["", "a"]
 
 
+def test_samples_that_show_both_outcomes_take_the_place_of_no_other_suite():
+    def side(outcomes):
+        one, many = outcome_lines(outcomes, suite="one"), []
+        for row in outcome_lines("r" * 20, suite="many"):
+            for sample in range(1, 5):
+                id_ = row["prompt_id"] + (f"~{sample}" if sample > 1 else "")
+                outcome = "refusal" if sample % 2 else "compliance"
+                many.append({**row, "prompt_id": id_, "sample": str(sample), "outcome": outcome})
+        return one + many
+
+    one, many = compare(side("r" * 20), side("c" * 20))
+    assert (one.repeats, one.value) == ("", -1.0)
+    assert one.drop.p_worse < 0.001
+    assert (many.repeats, many.value) == ("", 0.0)
+
+
 def test_what_may_be_chance_goes_by_the_corrected_p_where_there_is_one():
     difference = single("r" * 20, "c" * 20)
     for p, adjusted, by_chance in (
