@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -386,10 +387,11 @@ def answer_model(
     responses, counts = answer_prompts(
         prompts, model, store, seed=seed, name=name, folders=folders, samples=times
     )
-    rows = [row for suite_rows in responses.values() for row in suite_rows]
+    rows = list(chain.from_iterable(responses.values()))
     keys = [row["request_sha256"] for row in rows]
     origins = store.origins(keys)
-    check_models(model, store.origins(row["request_sha256"] for row in rows if not row["error"]))
+    failed = {row["request_sha256"] for row in rows if row["error"]}
+    check_models(model, {key: made for key, made in origins.items() if key not in failed})
     description = {
         "definition": dict(wanted),
         "identity": identity_of(model),
@@ -429,7 +431,7 @@ def error_warning(suite: str, rows: Sequence[ResponseRow]) -> str:
 
 def refuse_only_errors(name: str, responses: Mapping[str, Sequence[ResponseRow]]) -> None:
     """Raises :class:`AdapterError` where not one request of a model was answered."""
-    rows = [row for suite_rows in responses.values() for row in suite_rows]
+    rows = list(chain.from_iterable(responses.values()))
     errors = _errors(rows)
     if errors and len(errors) == len(rows):
         raise AdapterError(f"{name}: all {len(errors)} answers are errors; {_first(errors)}")

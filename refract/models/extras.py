@@ -21,11 +21,16 @@ DECIDED: Mapping[str, str] = MappingProxyType(
         "top_p": "set top_p beside extra_body",
         "max_tokens": "set max_tokens beside extra_body",
         **dict.fromkeys(
-            ("max_completion_tokens", "max_output_tokens", "max_new_tokens"),
+            (
+                "max_completion_tokens",
+                "max_output_tokens",
+                "max_new_tokens",
+                "max_length",
+                "max_tokens_to_sample",
+                "n_predict",
+                "num_predict",
+            ),
             "set max_tokens",
-        ),
-        **dict.fromkeys(
-            ("n_predict", "num_predict", "max_tokens_to_sample", "max_length"), "set max_tokens"
         ),
         **dict.fromkeys(("seed", "random_seed"), "the run draws a seed for each row"),
         **dict.fromkeys(("n", "best_of"), "set samples, how often each prompt is answered"),

@@ -229,8 +229,8 @@ def completion_tokens(usage: Mapping[str, Any]) -> Any:
     """The tokens of a completion; of servers that count its thinking in ``total_tokens`` alone with
     these, which are paid for."""
     stated = usage.get("completion_tokens")
-    total, prompt = (token_count(usage.get(key)) for key in ("total_tokens", "prompt_tokens"))
-    count = token_count(stated)
+    count, prompt = token_count(stated), token_count(usage.get("prompt_tokens"))
+    total = token_count(usage.get("total_tokens"))
     if total is None or prompt is None or count is None:
         return stated
     return max(count, total - prompt)
@@ -326,11 +326,12 @@ def read_response(payload: Any, attempt: int) -> Answer:
 
 def _ending_of(payload: Any, found: Contents) -> FinishReason:
     status, why = payload.get("status"), fields(payload.get("incomplete_details")).get("reason")
+    if not payload.get("error"):
+        if status == "completed" and not why:
+            return "stop"
+        if status in ("completed", "incomplete", None):
+            return found.ending(why)
     message, codes = error_parts(payload)
-    if status == "completed" and not payload.get("error"):
-        return found.ending(why) if why else "stop"
-    if status in ("incomplete", None) and not payload.get("error"):
-        return found.ending(why)
     if says_filtered(codes, message):
         return "content_filter"
     raise InvalidResponse(f"the response is {status}: {message}", found.text)
