@@ -566,7 +566,7 @@ def test_of_200_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(t
         first = server.calls.copy()
         again, _ = answer_prompts({"s": prompts}, model(server, adapter, timeout=3), store, 0)
         second = server.calls - first
-        connections = len(server.connections)
+        connections = len(still_open(server))
     rows = responses["s"]
     assert [row["prompt_id"] for row in rows] == [f"{n:04}" for n in range(200)]
     kinds: Counter[tuple[str, str | None]] = Counter()
